@@ -270,8 +270,8 @@ impl Table {
         let mut limits = BTreeMap::<Box<str>, CrowdedLimit>::new();
         for shard in self.shards.all() {
             for shared in shard.shared() {
-                let known = limits.entry(shared.limit.clone());
-                let limit = known.or_insert_with(|| CrowdedLimit {
+                let entry = limits.entry(shared.limit.clone());
+                let limit = entry.or_insert_with(|| CrowdedLimit {
                     limit: shared.limit.clone(),
                     decisions: 0,
                     crowded: shared.crowded,
@@ -364,11 +364,11 @@ fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> 
         return used;
     }
     // Neither state replaces the other, because each may have units that the other lacks.
-    let [known, kept] = [&mut used, &mut own].map(|state| quota.check(state, 1, now).remaining);
+    let [left, kept] = [&mut used, &mut own].map(|state| quota.check(state, 1, now).remaining);
     let excess = |state: &State| quota.excess(state, now);
-    let more = match kept.checked_sub(known) {
+    let more = match kept.checked_sub(left) {
         Some(more) if more > 0 => more,
-        _ if known == 0 => excess(&used).saturating_sub(excess(&own)),
+        _ if left == 0 => excess(&used).saturating_sub(excess(&own)),
         _ => 0,
     };
     if more > 0 {

@@ -56,10 +56,10 @@ fn ask(store: &MemoryStore, limit: &Limit, client: u8, cost: u64, now: Micros) -
     admitted.then(|| decision.sources[0].hold)
 }
 
-/// Asks for 5 at `from`, which come to `told` at `until`.
-fn spend(store: &MemoryStore, limit: &Limit, told: u64, [from, until]: [Micros; 2]) {
+/// Asks for 5 at `from`, which come to `cost` at `until`.
+fn spend(store: &MemoryStore, limit: &Limit, cost: u64, [from, until]: [Micros; 2]) {
     let reserved = ask(store, limit, 1, 5, from).unwrap();
-    settle(store, limit, reserved, until, told);
+    settle(store, limit, reserved, until, cost);
 }
 
 /// A hold of 5 ends at `now`: its request has come to `used`.

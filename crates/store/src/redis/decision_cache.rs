@@ -111,29 +111,29 @@ impl DecisionCache {
         };
         let index = self.rows.index(&seen.key);
         let mut row = self.rows.at(index);
-        let is_own = |known: &Option<Seen>| known.is_some_and(|known| known.key == seen.key);
+        let is_own = |entry: &Option<Seen>| entry.is_some_and(|entry| entry.key == seen.key);
         let own = row.iter().position(is_own);
         let place = own.or_else(|| {
             let ages = row.iter().enumerate();
-            ages.min_by_key(|(_, known)| known.map(|known| known.received))
+            ages.min_by_key(|(_, entry)| entry.map(|entry| entry.received))
                 .map(|(place, _)| place)
         });
         let Some(place) = place.and_then(|place| row.get_mut(place)) else {
             return;
         };
         // A newer answer may have come before this one.
-        if own.is_some() && place.is_some_and(|known| known.at > seen.at && known.sent > seen.sent)
+        if own.is_some() && place.is_some_and(|entry| entry.at > seen.at && entry.sent > seen.sent)
         {
             return;
         }
         let refusal = place
             .as_mut()
-            .filter(|known| !known.verdict.allowed && known.is_of(&seen.key, charge));
-        if let Some(known) = refusal.filter(|_| !verdict.allowed) {
-            if known.adds(charge, &seen) {
+            .filter(|entry| !entry.verdict.allowed && entry.is_of(&seen.key, charge));
+        if let Some(previous) = refusal.filter(|_| !verdict.allowed) {
+            if previous.adds(charge, &seen) {
                 return;
             }
-            seen.larger = known.larger_than(&seen);
+            seen.larger = previous.larger_than(&seen);
         }
         *place = Some(seen);
     }
@@ -141,7 +141,7 @@ impl DecisionCache {
     /// Returns the last answer about this charge, such as a refusal that needs no call. While one request calls Redis again, the other
     /// requests get the refusal until its `retry_after` has passed.
     pub(super) fn of(&self, charge: &Charge<'_>, now: Instant) -> Known {
-        let known = self.with(charge, |seen| {
+        let answer = self.with(charge, |seen| {
             if !seen.holds || !seen.leaves_nothing(charge) {
                 return None;
             }
@@ -156,7 +156,7 @@ impl DecisionCache {
                 false => Known::Stale(verdict, at),
             })
         });
-        known.unwrap_or(Known::Nothing)
+        answer.unwrap_or(Known::Nothing)
     }
 
     /// Records that Redis did not answer about a charge. Until Redis answers, the refusal is not repeated, because each limit's
@@ -201,8 +201,8 @@ impl DecisionCache {
         };
         let key = charge.limit_key();
         let row = self.rows.lock(&key);
-        let last = row.iter().flatten().find(|known| known.key == key);
-        let Some(refused) = last.filter(|known| !known.verdict.allowed) else {
+        let last = row.iter().flatten().find(|entry| entry.key == key);
+        let Some(refused) = last.filter(|entry| !entry.verdict.allowed) else {
             return 0;
         };
         let left = refused.verdict.retry_after.min(block.span);
@@ -228,7 +228,7 @@ impl DecisionCache {
         let mut row = self.rows.lock(&key);
         let _ = row
             .iter_mut()
-            .find_map(|place| place.take_if(|known| known.key == key));
+            .find_map(|place| place.take_if(|entry| entry.key == key));
     }
 
     /// Stops the repetition of refusals of these clients.
@@ -244,8 +244,8 @@ impl DecisionCache {
     fn with<T>(&self, charge: &Charge<'_>, read: impl FnOnce(&mut Seen) -> Option<T>) -> Option<T> {
         let key = charge.limit_key();
         let mut row = self.rows.lock(&key);
-        let mut known = row.iter_mut().flatten();
-        read(known.find(|known| known.is_of(&key, charge))?)
+        let mut entries = row.iter_mut().flatten();
+        read(entries.find(|entry| entry.is_of(&key, charge))?)
     }
 }
 

@@ -56,15 +56,15 @@ impl Exact {
     pub(super) async fn decide(
         &self,
         charges: &[Charge<'_>],
-        asked: Instant,
+        start: Instant,
     ) -> Result<Decision, StoreError> {
-        match self.remembered(charges, asked, false) {
+        match self.remembered(charges, start, false) {
             Remembered::Refused(refusal) => Ok(refusal),
-            Remembered::Nothing => self.ask_redis(charges, asked).await,
+            Remembered::Nothing => self.ask_redis(charges, start).await,
             Remembered::Doubtful(refusal, is_new) => {
-                Box::pin(self.ask_again(charges, asked, refusal, is_new)).await
+                Box::pin(self.ask_again(charges, start, refusal, is_new)).await
             }
-            Remembered::Exhausted => Box::pin(self.ask_single_flight(charges, asked)).await,
+            Remembered::Exhausted => Box::pin(self.ask_single_flight(charges, start)).await,
         }
     }
 
@@ -72,7 +72,7 @@ impl Exact {
     async fn ask_single_flight(
         &self,
         charges: &[Charge<'_>],
-        asked: Instant,
+        start: Instant,
     ) -> Result<Decision, StoreError> {
         for _ in 0..WAITS {
             if !self
@@ -88,7 +88,7 @@ impl Exact {
             }
         }
         let _flight = self.access.cache.fly(charges, self.access.timeout);
-        self.ask_redis(charges, asked).await
+        self.ask_redis(charges, start).await
     }
 
     /// Calls Redis about a request that a cached answer refuses, while answers about other charges are in doubt. One request calls, and the
@@ -96,7 +96,7 @@ impl Exact {
     async fn ask_again(
         &self,
         charges: &[Charge<'_>],
-        asked: Instant,
+        start: Instant,
         mut refusal: Decision,
         is_new: bool,
     ) -> Result<Decision, StoreError> {
@@ -105,13 +105,13 @@ impl Exact {
             true => RefusedBy::NewAnswer,
             false => RefusedBy::Nothing,
         };
-        let Some(_flight) = cache.claim_any(charges, asked, *timeout, refused_by) else {
+        let Some(_flight) = cache.claim_any(charges, start, *timeout, refused_by) else {
             return Ok(refusal);
         };
         if !is_new {
-            return self.ask_redis(charges, asked).await;
+            return self.ask_redis(charges, start).await;
         }
-        let answer = self.ask(charges, asked + *timeout).await;
+        let answer = self.ask(charges, start + *timeout).await;
         let error = match answer {
             Ok(decision) => {
                 refusal = decision;
@@ -119,7 +119,7 @@ impl Exact {
             }
             Err(error) => Some(error),
         };
-        let took = asked.elapsed();
+        let took = start.elapsed();
         refusal.call = Some(StoreCall { took, error });
         Ok(refusal)
     }
@@ -133,25 +133,25 @@ impl Exact {
     pub(super) async fn check(
         &self,
         charges: &[Charge<'_>],
-        asked: Instant,
+        start: Instant,
     ) -> Result<Decision, StoreError> {
         let Access { cache, timeout, .. } = &self.access;
-        let _flight = match self.remembered(charges, asked, true) {
-            Remembered::Refused(known) => return Ok(known),
-            Remembered::Doubtful(known, _) => {
-                let Some(flight) = cache.claim_any(charges, asked, *timeout, RefusedBy::Here)
+        let _flight = match self.remembered(charges, start, true) {
+            Remembered::Refused(refusal) => return Ok(refusal),
+            Remembered::Doubtful(refusal, _) => {
+                let Some(flight) = cache.claim_any(charges, start, *timeout, RefusedBy::Here)
                 else {
-                    return Ok(known);
+                    return Ok(refusal);
                 };
                 Some(flight)
             }
             Remembered::Exhausted | Remembered::Nothing => None,
         };
-        self.prepare(charges, asked + *timeout).await?;
-        let decided = self.access.caller.check(charges, asked + *timeout).await?;
+        self.prepare(charges, start + *timeout).await?;
+        let decided = self.access.caller.check(charges, start + *timeout).await?;
         let mut decision = self.noted(charges, decided);
         decision.call = Some(StoreCall {
-            took: asked.elapsed(),
+            took: start.elapsed(),
             error: None,
         });
         Ok(decision)
@@ -166,13 +166,13 @@ impl Exact {
     async fn ask_redis(
         &self,
         charges: &[Charge<'_>],
-        asked: Instant,
+        start: Instant,
     ) -> Result<Decision, StoreError> {
         // Boxed, so that a decision without a call needs no room for the call.
-        let answer = Box::pin(self.ask(charges, asked + self.access.timeout)).await;
+        let answer = Box::pin(self.ask(charges, start + self.access.timeout)).await;
         match answer {
             Ok(mut decision) => {
-                let took = asked.elapsed();
+                let took = start.elapsed();
                 decision.call = Some(StoreCall { took, error: None });
                 Ok(decision)
             }

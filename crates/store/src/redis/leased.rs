@@ -47,7 +47,7 @@ pub(super) struct Leased {
 pub(super) struct Taken {
     pub(super) verdict: Verdict,
     /// Whether Redis was called.
-    pub(super) asked: bool,
+    pub(super) was_called: bool,
     /// The slice from which the cost was spent. `None` if Redis charged the cost, or if the charge was refused.
     pub(super) spent: Option<Spent>,
 }
@@ -90,7 +90,7 @@ impl Leased {
 
     /// Puts the units that a refused request has spent back into the slice.
     pub(super) fn put_back(&self, charge: &Charge<'_>, spent: Spent) {
-        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
+        if let Some(mut entry) = self.table.get(&charge.limit_key()) {
             entry.slice.put_back(charge.cost, spent);
         }
     }
@@ -103,7 +103,7 @@ impl Leased {
 
     /// Drops the last answer about a key, which was reset.
     pub(super) fn forget(&self, charge: &Charge<'_>) {
-        if let Some(mut entry) = self.table.known(&charge.limit_key()) {
+        if let Some(mut entry) = self.table.get(&charge.limit_key()) {
             entry.slice.forget();
         }
     }
@@ -149,8 +149,8 @@ async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreE
         };
         let answered = watch.wait_for(Option::is_some);
         match tokio::time::timeout_at(until.into(), answered).await {
-            Ok(Ok(said)) => {
-                if let Some(Err(error)) = &*said {
+            Ok(Ok(result)) => {
+                if let Some(Err(error)) = &*result {
                     return Err(error.clone());
                 }
             }

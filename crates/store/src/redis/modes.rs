@@ -51,24 +51,24 @@ pub(super) struct Modes {
 impl Modes {
     /// Decides one request within the timeout.
     pub(super) async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
-        let asked = Instant::now();
+        let start = Instant::now();
         if charges
             .iter()
             .all(|charge| charge.limit.mode() == Mode::Exact)
         {
-            self.decide_exactly(charges, asked).await
+            self.decide_exactly(charges, start).await
         } else {
-            self.decide_in_modes(charges, asked).await
+            self.decide_in_modes(charges, start).await
         }
     }
 
     /// Decides a request whose limits are all exact.
-    async fn decide_exactly(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
-        match self.exact.decide(charges, asked).await {
+    async fn decide_exactly(&self, charges: &[Charge<'_>], start: Instant) -> Decision {
+        match self.exact.decide(charges, start).await {
             Ok(decision) => decision,
             Err(error) => {
                 let mut decision = self.fallback.decide(charges, false);
-                decision.call = Some(failed(asked, error));
+                decision.call = Some(failed(start, error));
                 decision
             }
         }
@@ -89,7 +89,7 @@ impl Modes {
     }
 
     /// Decides a request whose limits are not all exact.
-    async fn decide_in_modes(&self, charges: &[Charge<'_>], asked: Instant) -> Decision {
+    async fn decide_in_modes(&self, charges: &[Charge<'_>], start: Instant) -> Decision {
         let now = crate::now();
         let mut decision = Decision {
             outcome: Outcome::Admitted,
@@ -101,7 +101,7 @@ impl Modes {
         };
         let exact = Part::of(charges, |charge| charge.limit.mode() == Mode::Exact);
         if let Remembered::Refused(refusal) =
-            self.exact.remembered(&exact.pick(charges), asked, false)
+            self.exact.remembered(&exact.pick(charges), start, false)
         {
             exact.tell(refusal, &mut decision);
         }
@@ -114,7 +114,7 @@ impl Modes {
             unanswered,
             error,
         } = self
-            .reserve(charges, asked, &mut decision, &mut reserved)
+            .reserve(charges, start, &mut decision, &mut reserved)
             .await;
         if let Some(error) = error {
             let charges_here = unanswered.pick(charges);
@@ -128,19 +128,19 @@ impl Modes {
             } else {
                 unanswered.add(self.fallback.check(&charges_here), &mut decision);
             }
-            decision.call = Some(failed(asked, error));
+            decision.call = Some(failed(start, error));
         }
         if !exactly.0.is_empty() {
             let exact_charges = exactly.pick(charges);
             // Boxed, so that a request without exact limits needs no room for these calls.
             match decision.outcome {
                 Outcome::Admitted => {
-                    let part = Box::pin(self.decide_exactly(&exact_charges, asked)).await;
+                    let part = Box::pin(self.decide_exactly(&exact_charges, start)).await;
                     exactly.tell(part, &mut decision);
                 }
                 Outcome::Refused => {
                     let checked =
-                        self.check_exactly(&exactly, &exact_charges, asked, &mut decision);
+                        self.check_exactly(&exactly, &exact_charges, start, &mut decision);
                     Box::pin(checked).await;
                 }
                 Outcome::Unavailable => {}
@@ -156,16 +156,16 @@ impl Modes {
         &self,
         exactly: &Part,
         charges: &[Charge<'_>],
-        asked: Instant,
+        start: Instant,
         decision: &mut Decision,
     ) {
-        let checked = self.exact.check(charges, asked).await;
+        let checked = self.exact.check(charges, start).await;
         if checked.is_err() || self.exact.is_silent(charges) {
             exactly.add(self.fallback.check(charges), decision);
         }
         match checked {
             Ok(part) => exactly.add(part, decision),
-            Err(error) => decision.call = Some(failed(asked, error)),
+            Err(error) => decision.call = Some(failed(start, error)),
         }
     }
 
@@ -173,7 +173,7 @@ impl Modes {
     async fn reserve<'a>(
         &'a self,
         charges: &[Charge<'a>],
-        asked: Instant,
+        start: Instant,
         decision: &mut Decision,
         reserved: &mut Reserved<'a>,
     ) -> Undecided {
@@ -188,7 +188,7 @@ impl Modes {
             let charge = &charges[index];
             let is_refused = decision.outcome == Outcome::Refused;
             let now = decision.sources[index].at;
-            let said = match charge.limit.mode() {
+            let reply = match charge.limit.mode() {
                 Mode::Exact if was_refused => continue,
                 Mode::Exact => {
                     undecided.exactly.0.push(index);
@@ -206,16 +206,16 @@ impl Modes {
                 }
                 Mode::Leased => {
                     if is_refused {
-                        let known = self.leased.look(charge);
-                        if known.is_some() || !self.fallback.cache.claim_look(charge, asked) {
-                            decision.verdicts[index] = known;
+                        let verdict = self.leased.look(charge);
+                        if verdict.is_some() || !self.fallback.cache.claim_look(charge, start) {
+                            decision.verdicts[index] = verdict;
                             continue;
                         }
                     }
-                    let until = asked + self.timeout;
+                    let until = start + self.timeout;
                     let taken = self.leased.reserve(charge, is_refused, until).await;
-                    if taken.as_ref().is_ok_and(|taken| taken.asked) {
-                        let took = asked.elapsed();
+                    if taken.as_ref().is_ok_and(|taken| taken.was_called) {
+                        let took = start.elapsed();
                         if !is_refused {
                             decision.via = Via::Store;
                         }
@@ -224,8 +224,8 @@ impl Modes {
                     taken.map(|taken| (Reply::Here(taken.verdict), taken.spent.map(How::Leased)))
                 }
                 Mode::Synced => {
-                    let said = self.synced.reserve(charge);
-                    said.map(|(said, start)| (said, Some(How::Synced(start))))
+                    let reply = self.synced.reserve(charge);
+                    reply.map(|(reply, window)| (reply, Some(How::Synced(window))))
                 }
                 Mode::Local => {
                     let quota = *charge.limit.quota();
@@ -238,23 +238,23 @@ impl Modes {
                     Ok((Reply::Here(verdict), how))
                 }
             };
-            let (said, how) = match said {
+            let (reply, how) = match reply {
                 Ok((Reply::NoRoom, _)) => {
                     undecided.exactly.0.push(index);
                     continue;
                 }
-                Ok(said) => said,
+                Ok(reply) => reply,
                 Err(error) => {
                     undecided.unanswered.0.push(index);
                     undecided.error = Some(error);
                     continue;
                 }
             };
-            if matches!(said, Reply::Alone(_)) {
+            if matches!(reply, Reply::Alone(_)) {
                 decision.via = Via::Fallback;
             }
-            decision.verdicts[index] = said.verdict();
-            if !said.is_refusal() {
+            decision.verdicts[index] = reply.verdict();
+            if !reply.is_refusal() {
                 let kept = how.map(|how| (index, *charge, how));
                 reserved.kept.extend(kept);
             } else if !charge.limit.is_observed() {
@@ -267,9 +267,9 @@ impl Modes {
 }
 
 /// Returns the call of a request that has failed with this error.
-fn failed(asked: Instant, error: StoreError) -> StoreCall {
+fn failed(start: Instant, error: StoreError) -> StoreCall {
     StoreCall {
-        took: asked.elapsed(),
+        took: start.elapsed(),
         error: Some(error),
     }
 }
@@ -301,8 +301,8 @@ impl Part {
 
     /// Adds the verdicts on this part to the refusal of the request.
     fn add(&self, part: Decision, decision: &mut Decision) {
-        let said = part.verdicts.into_iter().zip(part.sources);
-        for (index, (verdict, source)) in self.0.iter().zip(said) {
+        let verdicts = part.verdicts.into_iter().zip(part.sources);
+        for (index, (verdict, source)) in self.0.iter().zip(verdicts) {
             if verdict.is_some() {
                 decision.verdicts[*index] = verdict;
                 decision.sources[*index] = source;
@@ -313,8 +313,8 @@ impl Part {
 
     /// Copies the decision on this part into the decision on all charges.
     fn tell(&self, part: Decision, decision: &mut Decision) {
-        let said = part.verdicts.into_iter().zip(part.sources);
-        for (index, (verdict, source)) in self.0.iter().zip(said) {
+        let verdicts = part.verdicts.into_iter().zip(part.sources);
+        for (index, (verdict, source)) in self.0.iter().zip(verdicts) {
             decision.verdicts[*index] = verdict;
             decision.sources[*index] = source;
         }

@@ -96,9 +96,9 @@ impl RedisStore {
             }
         }
         // The caller may stop waiting during the probe. The next probe is then delayed all the same.
-        let known = last.take().map(|(_, result)| result);
-        let known = known.unwrap_or(Err(StoreError::Timeout));
-        *last = Some((Instant::now(), known));
+        let previous = last.take().map(|(_, result)| result);
+        let previous = previous.unwrap_or(Err(StoreError::Timeout));
+        *last = Some((Instant::now(), previous));
         let probes = probes(limits);
         let bound = self.access.timeout.max(SHORTEST);
         let result = timeout(bound, self.probe_any(&probes)).await;

@@ -149,9 +149,9 @@ impl Synced {
         let now = shards.now(tag).unwrap_or_else(crate::now);
         let fails = || shards.fails(tag);
         let reserved = self.table.with(charge, now, fails, |entry| {
-            let said = self.count(entry, charge, now);
-            let refused = said.as_ref().is_none_or(Reply::is_refusal);
-            (said.map(|said| (said, entry.tally.start())), refused)
+            let reply = self.count(entry, charge, now);
+            let refused = reply.as_ref().is_none_or(Reply::is_refusal);
+            (reply.map(|reply| (reply, entry.tally.start())), refused)
         });
         match reserved {
             Some(reserved) => reserved.ok_or_else(|| self.error()),

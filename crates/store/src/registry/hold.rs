@@ -69,10 +69,10 @@ impl Hold {
     }
 
     /// Returns the units to charge at the end of the hold: the known cost, or else the reserved units.
-    pub(crate) fn used(&self, known: Option<u64>) -> u64 {
+    pub(crate) fn used(&self, cost: Option<u64>) -> u64 {
         match self.limit.counts_running() {
             true => 0,
-            false => known.unwrap_or(self.cost),
+            false => cost.unwrap_or(self.cost),
         }
     }
 

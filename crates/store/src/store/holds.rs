@@ -90,8 +90,8 @@ impl Store {
             return None;
         }
         let mut holds = PerCharge::new();
-        let said = decision.verdicts.iter().zip(&decision.sources);
-        for ((limit, key, cost), (verdict, source)) in charged.zip(said) {
+        let verdicts = decision.verdicts.iter().zip(&decision.sources);
+        for ((limit, key, cost), (verdict, source)) in charged.zip(verdicts) {
             let verdict = verdict.filter(|verdict| verdict.allowed);
             let (Some(lease), Some(_)) = (limit.lease(), verdict) else {
                 continue;

@@ -48,7 +48,7 @@ impl DecisionCache {
         if limit.is_observed() && limit.block().is_none() {
             return Doubt::None;
         }
-        let known = self.with(charge, |seen| {
+        let doubt = self.with(charge, |seen| {
             if !seen.holds {
                 return None;
             }
@@ -76,7 +76,7 @@ impl DecisionCache {
             }
             is_new.then_some(Doubt::None)
         });
-        known.unwrap_or_else(|| {
+        doubt.unwrap_or_else(|| {
             let matters = is_refused_here || limit.block().is_some();
             match matters && self.looks.is_due(&charge.limit_key(), now) {
                 true => Doubt::Unknown,

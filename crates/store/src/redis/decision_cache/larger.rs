@@ -115,11 +115,11 @@ impl Seen {
     fn wait_of(&self, charge: &Charge<'_>, smaller: &Verdict, now: Instant) -> Option<Micros> {
         // The reset of a leased limit leaves out slices of other gateways, so no wait follows from it.
         let is_leased = charge.limit.mode() == Mode::Leased;
-        let known = match is_leased {
+        let quota_wait = match is_leased {
             true => None,
             false => charge.limit.quota().wait_of(charge.cost, smaller),
         };
-        known.or_else(|| {
+        quota_wait.or_else(|| {
             let larger = self.larger.as_ref()?;
             let wait = micros(larger.fits.saturating_duration_since(now));
             let is_new = now.saturating_duration_since(larger.sent) < longest(charge);

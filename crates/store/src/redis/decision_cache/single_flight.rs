@@ -34,13 +34,13 @@ impl DecisionCache {
     /// Waits until a call about any of these charges is answered, or for `patience`; returns whether there was a call.
     pub(in super::super) async fn wait(&self, charges: &[Charge<'_>], patience: Duration) -> bool {
         let now = Instant::now();
-        let Some(asked) = charges.iter().find(|charge| self.is_asked(charge, now)) else {
+        let Some(charge) = charges.iter().find(|charge| self.is_asked(charge, now)) else {
             return false;
         };
-        let mut answered = std::pin::pin!(self.waiters(asked).notified());
+        let mut answered = std::pin::pin!(self.waiters(charge).notified());
         // An answer that comes before the wait below is noticed, too.
         answered.as_mut().enable();
-        if self.is_asked(asked, now) {
+        if self.is_asked(charge, now) {
             let _ = tokio::time::timeout(patience, answered).await;
         }
         true

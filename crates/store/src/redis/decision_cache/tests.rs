@@ -59,15 +59,15 @@ fn a_refusal_holds_until_its_time_has_come_and_says_what_is_left_of_it() {
     let charge = charge(&limit, 1, 1);
     cache.note(&charge, &refused(300_000), call(now));
     for (ms, left) in [(2, 300_000), (3, 299_000), (102, 200_000), (301, 1_000)] {
-        let asked = now + Duration::from_millis(ms);
-        let (verdict, at) = refusal(&cache, &charge, asked).unwrap();
+        let time = now + Duration::from_millis(ms);
+        let (verdict, at) = refusal(&cache, &charge, time).unwrap();
         assert_eq!((verdict.allowed, verdict.retry_after), (false, left));
         assert_eq!(verdict.reset, left + 5);
         assert_eq!(at + left, AT + 300_000);
     }
     for ms in [302, 303, 5_000] {
-        let asked = now + Duration::from_millis(ms);
-        assert_eq!(refusal(&cache, &charge, asked), None);
+        let time = now + Duration::from_millis(ms);
+        assert_eq!(refusal(&cache, &charge, time), None);
     }
 }
 
@@ -313,7 +313,8 @@ fn a_larger_cost_has_a_wait_of_its_own() {
     let (small, large) = ((1, 10_000_000), (4, 40_000_000));
     for (first, second) in [(small, large), (large, small)] {
         let cache = DecisionCache::default();
-        let wait = |cost, at| refusal(&cache, &of(cost), at).map(|(told, _)| told.retry_after);
+        let wait =
+            |cost, at| refusal(&cache, &of(cost), at).map(|(verdict, _)| verdict.retry_after);
         cache.note(&of(first.0), &log_refusal(first.1), call(now));
         assert_eq!(wait(first.0, soon), Some(first.1 - 8_000));
         assert_eq!(cache.of(&of(second.0), soon), Known::Exhausted);
@@ -337,14 +338,18 @@ fn a_charge_between_two_refusals_opens_the_wait_of_the_larger_cost() {
     let (now, soon) = (Instant::now(), Instant::now() + Duration::from_millis(10));
     for (left, wait) in [(1, Some(4_000_000)), (0, None)] {
         let cache = DecisionCache::default();
-        let told = |retry_after, remaining| Verdict {
+        let answer = |retry_after, remaining| Verdict {
             remaining,
             ..log_refusal(retry_after)
         };
-        cache.note(&of(2), &told(4_010_000, 1), call(now));
-        cache.note(&of(1), &told(4_000_000, left), call(soon));
+        cache.note(&of(2), &answer(4_010_000, 1), call(now));
+        cache.note(&of(1), &answer(4_000_000, left), call(soon));
         let later = refusal(&cache, &of(2), soon + Duration::from_millis(2));
-        assert_eq!(later.map(|(told, _)| told.retry_after), wait, "{left} left");
+        assert_eq!(
+            later.map(|(verdict, _)| verdict.retry_after),
+            wait,
+            "{left} left"
+        );
     }
 }
 
@@ -413,8 +418,8 @@ fn a_larger_cost_may_wait_for_more_than_the_block() {
             call(soon - ms(2)),
         );
         let wait = |cost| {
-            let (told, _) = refusal(&cache, &charge(&limit, 1, cost), soon).unwrap();
-            told.retry_after
+            let (verdict, _) = refusal(&cache, &charge(&limit, 1, cost), soon).unwrap();
+            verdict.retry_after
         };
         assert_eq!(wait(3), 60_000_000);
         let block = if extend { span } else { 700_000 };

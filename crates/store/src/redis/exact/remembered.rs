@@ -53,18 +53,18 @@ impl Exact {
         let mut time = None::<Micros>;
         let (mut is_exhausted, mut is_new, mut is_doubtful) = (false, false, false);
         for charge in charges {
-            let known = match charge.limit.is_refusal_final() {
+            let answer = match charge.limit.is_refusal_final() {
                 true => self.access.cache.of(charge, now),
                 false => Known::Nothing,
             };
-            verdicts.push(match known {
+            verdicts.push(match answer {
                 Known::Refused(verdict, at) | Known::Stale(verdict, at) => {
                     time = time.max(Some(at));
                     Some(verdict)
                 }
                 Known::Exhausted | Known::Nothing => None,
             });
-            match known {
+            match answer {
                 Known::Refused(..) => is_new = true,
                 Known::Stale(..) => is_doubtful = true,
                 Known::Exhausted => is_exhausted = true,

@@ -129,10 +129,10 @@ impl Lender {
     ) -> Result<Answer<Lent>, StoreError> {
         self.access.secret.check()?;
         let shard = self.access.caller.server(&budget.key.tag)?;
-        let asked = |on_clock| self.call(budget, ask, on_clock);
-        match shard.in_flight.call(until, asked).await {
+        let call = |on_clock| self.call(budget, ask, on_clock);
+        match shard.in_flight.call(until, call).await {
             // The late call had no effect. Its answer has Redis's time, so that another call can be in time.
-            Err(StoreError::Late) => shard.in_flight.call(until, asked).await,
+            Err(StoreError::Late) => shard.in_flight.call(until, call).await,
             answer => answer,
         }
     }
@@ -191,8 +191,8 @@ impl Lender {
             wanted: 1,
             ..Ask::default()
         };
-        let asked = self.ask_guarded(&self.budget(charge), &ask, until).await;
-        asked.map(drop)
+        let answer = self.ask_guarded(&self.budget(charge), &ask, until).await;
+        answer.map(drop)
     }
 }
 

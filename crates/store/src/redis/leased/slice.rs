@@ -30,7 +30,7 @@ pub(super) struct Slice {
     // The wanted size of the slice; 0 for a cold key.
     size: u64,
     // The call that is not answered yet.
-    asked: Option<Ask>,
+    call: Option<Ask>,
     // Whether its answer is void.
     is_void: bool,
     // The sum of the costs of the requests that wait for the answer.
@@ -96,7 +96,7 @@ impl Slice {
         }
         // A request that another limit has refused does not count as demand.
         let demand = if checks { 0 } else { cost };
-        if self.asked.is_some() {
+        if self.call.is_some() {
             self.waiting += demand;
             return Step::Wait;
         }
@@ -127,7 +127,7 @@ impl Slice {
 
     /// Records the answer to the last call.
     pub(super) fn answered(&mut self, lent: Lent, sent: Instant, received: Instant) {
-        let Some(ask) = self.asked.take() else {
+        let Some(ask) = self.call.take() else {
             return;
         };
         self.settled = ask.spent;
@@ -152,7 +152,7 @@ impl Slice {
 
     /// Records that there was no answer.
     pub(super) fn failed(&mut self, now: Instant) {
-        self.asked = None;
+        self.call = None;
         self.is_void = false;
         self.not_before = Some(now + RETRY);
     }
@@ -175,7 +175,7 @@ impl Slice {
     /// Whether the slice can be dropped without a loss.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let is_new = |last: Answered| now < last.received + HORIZON;
-        !self.is_out(now) && self.asked.is_none() && !self.last.is_some_and(is_new)
+        !self.is_out(now) && self.call.is_none() && !self.last.is_some_and(is_new)
     }
 
     /// Begins a call that settles the spent units and returns unneeded units. If no request has come since the last answer, all units are
@@ -200,11 +200,11 @@ impl Slice {
         self.allowance = self.spent;
         self.tellings += 1;
         self.last = None;
-        self.is_void = self.asked.is_some();
+        self.is_void = self.call.is_some();
     }
 
     pub(super) const fn is_asking(&self) -> bool {
-        self.asked.is_some()
+        self.call.is_some()
     }
 
     /// Returns the verdict on a cost that has just been spent.
@@ -242,7 +242,7 @@ impl Slice {
             wanted,
             checks: false,
         };
-        self.asked = Some(ask);
+        self.call = Some(ask);
         ask
     }
 
@@ -264,7 +264,7 @@ impl Slice {
     }
 
     fn may_ask(&self, now: Instant) -> bool {
-        self.asked.is_none() && self.not_before.is_none_or(|time| now >= time)
+        self.call.is_none() && self.not_before.is_none_or(|time| now >= time)
     }
 
     /// Adapts the size to the units spent since the last answer, and to `cost` now. The size doubles at most, or grows fourfold while the

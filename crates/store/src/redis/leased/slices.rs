@@ -47,10 +47,10 @@ impl Leased {
         let Some(mut entry) = self.entry(&key, charge) else {
             return self.without_slice(charge, checks, until);
         };
-        let (quota, asked) = (charge.limit.quota(), (charge.cost, checks));
+        let (quota, request) = (charge.limit.quota(), (charge.cost, checks));
         let step = entry
             .slice
-            .take(quota, asked, clock::now(), || self.number());
+            .take(quota, request, clock::now(), || self.number());
         match step {
             Step::Spent(verdict, spent, ask) => {
                 if let Some(ask) = ask {
@@ -58,7 +58,7 @@ impl Leased {
                 }
                 Next::Done(Taken {
                     verdict,
-                    asked: false,
+                    was_called: false,
                     spent: Some(spent),
                 })
             }
@@ -70,7 +70,7 @@ impl Leased {
 
     /// Returns the entry of a charge, if its slice was lent under the charge's quota.
     pub(super) fn current(&self, charge: &Charge<'_>) -> Option<MappedMutexGuard<'_, Entry>> {
-        let entry = self.table.known(&charge.limit_key())?;
+        let entry = self.table.get(&charge.limit_key())?;
         (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
     }
 
@@ -131,7 +131,7 @@ impl Leased {
         for keys in keys.chunks(AT_ONCE) {
             let mut asking = Vec::with_capacity(keys.len());
             for key in keys {
-                let Some(mut entry) = self.table.known(key) else {
+                let Some(mut entry) = self.table.get(key) else {
                     continue;
                 };
                 if entry.slice.is_asking() {
@@ -182,16 +182,16 @@ impl Leased {
             let answer = leased.lender.ask(&budget, &ask, until).await;
             leased.note(&key, sent, &answer);
             let answer = answer.map(|answer| taken(&answer.content));
-            let said = answer.as_ref().map(drop).map_err(Clone::clone);
+            let result = answer.as_ref().map(drop).map_err(Clone::clone);
             // There may be no request that waits.
-            let _ = sender.send(Some(said));
+            let _ = sender.send(Some(result));
             answer
         })
     }
 
     /// Records the answer in the slice.
     fn note(&self, key: &LimitKey, sent: Instant, answer: &Result<Answer<Lent>, StoreError>) {
-        let Some(mut entry) = self.table.known(key) else {
+        let Some(mut entry) = self.table.get(key) else {
             return;
         };
         match answer {
@@ -245,7 +245,7 @@ impl Leased {
 
     #[cfg(test)]
     pub(super) fn knows(&self, charge: &Charge<'_>) -> bool {
-        self.table.known(&charge.limit_key()).is_some()
+        self.table.get(&charge.limit_key()).is_some()
     }
 
     fn number(&self) -> u64 {
@@ -256,7 +256,7 @@ impl Leased {
 /// Returns the result of a call for its request.
 fn taken(lent: &Lent) -> Taken {
     Taken {
-        asked: true,
+        was_called: true,
         ..unspent(lent.verdict())
     }
 }
@@ -265,7 +265,7 @@ fn taken(lent: &Lent) -> Taken {
 const fn unspent(verdict: Verdict) -> Taken {
     Taken {
         verdict,
-        asked: false,
+        was_called: false,
         spent: None,
     }
 }

@@ -66,7 +66,7 @@ impl Table {
         MutexGuard::try_map(shard, |shard| {
             let is_full = shard.len() >= self.capacity;
             match shard.entry(*key) {
-                hash_map::Entry::Occupied(known) => Some(known.into_mut()),
+                hash_map::Entry::Occupied(entry) => Some(entry.into_mut()),
                 hash_map::Entry::Vacant(_) if is_full => None,
                 hash_map::Entry::Vacant(place) => Some(place.insert(begin())),
             }
@@ -75,7 +75,7 @@ impl Table {
     }
 
     /// Locks the entry of a key that has one.
-    pub(super) fn known(&self, key: &LimitKey) -> Option<MappedMutexGuard<'_, Entry>> {
+    pub(super) fn get(&self, key: &LimitKey) -> Option<MappedMutexGuard<'_, Entry>> {
         MutexGuard::try_map(self.shards.lock(key), |shard| shard.get_mut(key)).ok()
     }
 

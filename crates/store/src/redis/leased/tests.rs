@@ -91,7 +91,7 @@ async fn a_full_table_is_exact_and_grows_no_further() {
         origin: None,
     };
     let until = || Instant::now() + TIMEOUT;
-    let mut asked = 0;
+    let mut calls = 0;
     for client in 0..150 {
         let (mut admitted, mut own) = (0, 0);
         for _ in 0..33 {
@@ -100,17 +100,17 @@ async fn a_full_table_is_exact_and_grows_no_further() {
                 .await
                 .unwrap();
             admitted += u64::from(taken.verdict.allowed);
-            own += u64::from(taken.asked);
+            own += u64::from(taken.was_called);
         }
         assert_eq!(admitted, 30, "client {client}");
         // Without a place each of 30 is asked for; with one, a few are. A slow machine frees places meanwhile.
         let has_place = leases.knows(&charge(client));
         assert!(has_place || own >= 30, "client {client} asked {own} times");
-        asked += own;
+        calls += own;
     }
     assert!(leases.len() <= 64, "{}", leases.len());
     // Each of 30, and one refusal.
-    assert!(asked < 150 * 31, "{asked}");
+    assert!(calls < 150 * 31, "{calls}");
 }
 
 /// Redis's clock has gone on while the machine slept: the slice has lapsed there, and may be another's by now.
@@ -133,7 +133,7 @@ async fn a_slice_is_not_spent_after_the_machine_has_slept() {
         let until = Instant::now() + TIMEOUT;
         let taken = leases.reserve(&charge, false, until).await.unwrap();
         assert!(taken.verdict.allowed);
-        taken.asked
+        taken.was_called
     };
     let deadline = Instant::now() + TIMEOUT;
     while reserve().await {

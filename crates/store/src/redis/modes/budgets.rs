@@ -53,12 +53,12 @@ impl Modes {
     /// Returns the state of a charge in this process.
     pub(in crate::redis) fn peek_here(&self, charge: &Charge<'_>) -> LocalView {
         let mode = charge.limit.mode();
-        let known = match mode {
+        let state = match mode {
             Mode::Local => return self.fallback.memory.view(charge),
             Mode::Synced => self.synced.look(charge),
             Mode::Exact | Mode::Leased => None,
         };
-        let (capacity, outlook) = known.unwrap_or_else(|| self.fallback.look(charge));
+        let (capacity, outlook) = state.unwrap_or_else(|| self.fallback.look(charge));
         LocalView {
             outlook,
             capacity,

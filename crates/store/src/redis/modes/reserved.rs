@@ -39,8 +39,8 @@ impl Modes {
         if part.outcome != Outcome::Admitted {
             return;
         }
-        let said = part.verdicts.iter().zip(&part.sources);
-        for (index, (verdict, source)) in left.0.iter().zip(said) {
+        let verdicts = part.verdicts.iter().zip(&part.sources);
+        for (index, (verdict, source)) in left.0.iter().zip(verdicts) {
             // An observed limit holds no units of a request that it would have refused.
             if verdict.is_some_and(|verdict| verdict.allowed) {
                 let charge = charges[*index];

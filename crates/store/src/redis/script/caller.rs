@@ -211,10 +211,10 @@ impl Caller {
             // No batch: a script cannot serve keys of several slots.
             _ => {
                 let arguments = with_deadline(deadline, call.hold.0, &words);
-                let asked = self
+                let future = self
                     .shards
                     .call(&call.tag, call.script, &call.keys, &arguments);
-                Box::pin(asked).await
+                Box::pin(future).await
             }
         };
         read(&reply?, call.charges, call.hold).ok_or_else(StoreError::unknown_reply)

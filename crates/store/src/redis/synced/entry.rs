@@ -31,7 +31,7 @@ pub(super) struct Entry {
     pub(super) quota: Quota,
     // The largest quota of requests since the last call was sent, and of requests before that call. A reload changes quotas.
     widest: Quota,
-    told_by: Quota,
+    call_quota: Quota,
     /// Whether the last exchange failed.
     pub(super) is_silent: bool,
     /// Whether a call is under way.
@@ -64,7 +64,7 @@ impl Entry {
             tally,
             quota,
             widest: quota,
-            told_by: quota,
+            call_quota: quota,
             is_silent: false,
             is_under_way: false,
             due: None,
@@ -75,7 +75,7 @@ impl Entry {
     }
 
     /// Records the quota of a request.
-    pub(super) fn asked_with(&mut self, quota: &Quota) {
+    pub(super) fn note_quota(&mut self, quota: &Quota) {
         self.quota = *quota;
         if quota.capacity() > self.widest.capacity() {
             self.widest = *quota;
@@ -104,7 +104,7 @@ impl Entry {
     pub(super) fn tell(&mut self, key: LimitKey, gateway: &Arc<String>) -> Telling {
         self.due = None;
         self.is_under_way = true;
-        self.told_by = std::mem::replace(&mut self.widest, self.quota);
+        self.call_quota = std::mem::replace(&mut self.widest, self.quota);
         Telling {
             key,
             quota: self.quota,
@@ -118,15 +118,15 @@ impl Entry {
     /// Applies the answer to a call that was sent at `sent`. Redis gave it at `now` by its clock. Returns when the key is due again, if it
     /// is.
     pub(super) fn learn(&mut self, totals: TallyTotals, sent: Instant, now: Micros) -> Option<Due> {
-        let (beyond, more) = self.tally.learn(&self.told_by, totals, now);
+        let (beyond, more) = self.tally.learn(&self.call_quota, totals, now);
         self.limit.exceeded(beyond, more);
         self.heard = Some(sent);
         (self.is_silent, self.is_under_way) = (false, false);
         self.waiting = None;
         // The key is due again if a request came meanwhile, or if Redis does not have all counts.
-        let asked = self.due.take().map(|due| due.max(Due::Turn));
+        let due = self.due.take().map(|due| due.max(Due::Turn));
         let untold = (!self.tally.is_told(&self.quota)).then_some(Due::Turn);
-        asked.max(untold)
+        due.max(untold)
     }
 
     /// Records that the call failed.

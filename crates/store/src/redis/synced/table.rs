@@ -82,7 +82,7 @@ impl Table {
                 place.insert(Entry::new(Tally::of(quota, now)?, *quota, limit))
             }
         };
-        entry.asked_with(quota);
+        entry.note_quota(quota);
         let moment = Instant::now();
         let is_old = entry.is_old(self.every, moment);
         if is_old {

@@ -59,10 +59,10 @@ impl Store {
                 let Some(own) = self.server_of(hold) else {
                     continue;
                 };
-                let known = servers
+                let server = servers
                     .iter_mut()
                     .find(|(server, ..)| Arc::ptr_eq(server, &own));
-                if let Some((_, connection, confirmed)) = known {
+                if let Some((_, connection, confirmed)) = server {
                     let is_known = hold.connection == *connection && !is_resetting;
                     confirmed.add(hold.lapses().filter(|_| is_known));
                 }

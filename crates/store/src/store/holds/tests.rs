@@ -51,10 +51,10 @@ fn charge(limit: &Limit) -> Charge<'_> {
 }
 
 async fn reserve(store: &Store, limit: &Arc<Limit>) -> Holds {
-    let asked = charge(limit);
-    let decision = store.decide(&[asked]).await;
+    let charge = charge(limit);
+    let decision = store.decide(&[charge]).await;
     assert_eq!(decision.outcome, Outcome::Admitted);
-    let charged = [(limit, asked.key, asked.cost)];
+    let charged = [(limit, charge.key, charge.cost)];
     store.holds(charged.into_iter(), &decision).unwrap()
 }
 

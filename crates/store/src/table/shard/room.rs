@@ -55,8 +55,8 @@ impl Shard {
                 continue;
             }
             let newcomer = (limit, origin);
-            let known = (key.limit, entry.origin);
-            if entry.used < KEPT_FROM && self.occupancy.may_replace(newcomer, known, crowded) {
+            let candidate = (key.limit, entry.origin);
+            if entry.used < KEPT_FROM && self.occupancy.may_replace(newcomer, candidate, crowded) {
                 let keys = Reverse(self.occupancy.keys(key.limit));
                 if least.is_none_or(|(most, used, _)| (keys, entry.used) < (most, used)) {
                     least = Some((keys, entry.used, *key));

@@ -170,22 +170,22 @@ fn more_is_asked_for_in_the_background_when_little_is_left() {
 fn a_refusal_holds_for_a_second_and_for_what_costs_no_less() {
     let mut case = Case::new(hour(10));
     let ask = case.ask(3);
-    let said = Lent {
+    let refusal = Lent {
         admitted: false,
         retry_after: 30_000_000,
         ..lent(ask, 2)
     };
-    case.answer(said);
+    case.answer(refusal);
     let refused = case.refuse(3);
     assert_eq!((refused.remaining, refused.retry_after), (2, 30_000_000));
     case.now += 500 * MS;
     let refused = case.refuse(4);
     assert_eq!(refused.retry_after, 29_500_000);
     assert!(refused.reset >= refused.retry_after);
-    let asked = case.slice.last.unwrap().sent;
-    case.now = asked + SECOND - MS;
+    let sent = case.slice.last.unwrap().sent;
+    case.now = sent + SECOND - MS;
     case.refuse(3);
-    case.now = asked + SECOND;
+    case.now = sent + SECOND;
     assert_eq!(case.ask(3).wanted, 0);
 
     let mut case = Case::new(hour(10));

@@ -162,14 +162,14 @@ async fn lua_and_rust_do_the_same_afterwards() {
         let (mut admitted, mut compensation) = (0, 0);
         for _ in 0..OPERATIONS {
             let key = &mut keys[random(3) as usize];
-            let known = key.charged.len() as u64;
-            if known == 0 || random(3) > 0 {
+            let count = key.charged.len() as u64;
+            if count == 0 || random(3) > 0 {
                 admitted += u64::from(key.ask(1 + random(3)).await);
                 continue;
             }
             compensation += 1;
             // An older one is paid off in part, or long ended.
-            let charged = key.charged.remove(random(known) as usize);
+            let charged = key.charged.remove(random(count) as usize);
             if random(3) == 0 {
                 // It is told again, or its answer was lost.
                 key.charged.push(charged);

@@ -23,8 +23,8 @@ impl<'a> Group<'a> {
     /// Copies this group's verdicts to their indices in the whole decision.
     pub(super) fn tell(&self, answer: &Answer<Decision>, decided: &mut Decided) {
         let call = call_of(answer);
-        let said = answer.content.verdicts.iter().zip(&answer.content.sources);
-        for (at, (verdict, source)) in self.indices.iter().zip(said) {
+        let verdicts = answer.content.verdicts.iter().zip(&answer.content.sources);
+        for (at, (verdict, source)) in self.indices.iter().zip(verdicts) {
             decided.decision.verdicts[*at] = *verdict;
             decided.decision.sources[*at] = *source;
             decided.calls[*at] = Some(call);
@@ -41,8 +41,8 @@ pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Gro
             Grouping::BySlot => group.tag() == charge.key.tag,
             Grouping::ByKey => false,
         };
-        let known = groups.iter().position(joins);
-        let index = known.unwrap_or_else(|| {
+        let position = groups.iter().position(joins);
+        let index = position.unwrap_or_else(|| {
             groups.push(Group {
                 charges: Vec::new(),
                 indices: Vec::new(),
