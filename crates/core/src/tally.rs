@@ -73,7 +73,8 @@ pub struct Tally {
     // The start of the current window.
     start: Micros,
     own: TallyCounts,
-    told: TallyCounts,
+    // The counts of `own` that the store has.
+    copy: TallyCounts,
     others: TallyCounts,
     // The start of the window in the store's last answer, and the count of all gateways in it.
     seen: Option<(Micros, i64)>,
@@ -124,9 +125,9 @@ impl Tally {
             let part = (count * u128::from(part)).div_ceil(u128::from(whole));
             i64::try_from(part).unwrap_or(i64::MAX)
         };
-        let known = self.told.with(self.others).each(part_of);
-        let since = self.own.without(self.told).each(|count| count.max(0));
-        self.decide(&share, known.with(since), cost, now)
+        let answer = self.copy.with(self.others).each(part_of);
+        let since = self.own.without(self.copy).each(|count| count.max(0));
+        self.decide(&share, answer.with(since), cost, now)
     }
 
     /// Counts `cost`, whether or not it fits.
@@ -156,10 +157,10 @@ impl Tally {
         }
         let others = totals.all.without(totals.own);
         if totals.start == self.start {
-            (self.told, self.others) = (totals.own, others);
+            (self.copy, self.others) = (totals.own, others);
         } else if totals.start + self.window == self.start {
             // The store is still in the previous window.
-            (self.told.previous, self.others.previous) = (totals.own.current, others.current);
+            (self.copy.previous, self.others.previous) = (totals.own.current, others.current);
         }
         let current = totals.all.current;
         let seen = self.seen.replace((totals.start, current));
@@ -182,22 +183,22 @@ impl Tally {
 
     /// Whether the store has counts of this gateway that may still count.
     pub fn has_told(&self) -> bool {
-        self.told != TallyCounts::default()
+        self.copy != TallyCounts::default()
     }
 
     /// Moves the counts that the store has from this gateway to the others. The caller does this when the gateway gets a new ID: the store
     /// has these counts under the old one. Returns false if the store has none.
     pub fn leave_told(&mut self) -> bool {
         let has_told = self.has_told();
-        let told = std::mem::take(&mut self.told);
-        self.others = self.others.with(told);
-        self.own = self.own.without(told).each(|count| count.max(0));
+        let copy = std::mem::take(&mut self.copy);
+        self.others = self.others.with(copy);
+        self.own = self.own.without(copy).each(|count| count.max(0));
         has_told
     }
 
     /// Whether the store has all counts of this gateway that still count.
     pub fn is_told(&self, quota: &Quota) -> bool {
-        let untold = self.own.without(self.told);
+        let untold = self.own.without(self.copy);
         untold.current == 0 && (untold.previous == 0 || !has_previous(quota))
     }
 
@@ -237,7 +238,7 @@ impl Tally {
 
     fn turn_to(&mut self, start: Micros) {
         let windows = (start - self.start) / self.window;
-        for counts in [&mut self.own, &mut self.told, &mut self.others] {
+        for counts in [&mut self.own, &mut self.copy, &mut self.others] {
             *counts = counts.after(windows);
         }
         self.start = start;

@@ -164,8 +164,8 @@ fn what_a_larger_limit_allowed_is_not_beyond_a_smaller_one() {
         assert_eq!(learn(small, 355, 20), (255, 2));
         // A gateway that starts hears of all that was counted before.
         let mut fresh = Tally::of(small, AT).unwrap();
-        let known = totals(AT, counts(353, 0), counts(1, 0));
-        assert_eq!(fresh.learn(small, known, AT), (1, 1));
+        let totals = totals(AT, counts(353, 0), counts(1, 0));
+        assert_eq!(fresh.learn(small, totals, AT), (1, 1));
     }
 }
 
