@@ -23,8 +23,8 @@ where
     let (name, started) = (format!("{model:?}"), Instant::now());
     let checker = model.checker().target_state_count(MOST).spawn_bfs().join();
     for property in checker.model().properties() {
-        let found = checker.discovery(property.name);
-        match (property.expectation, found) {
+        let path = checker.discovery(property.name);
+        match (property.expectation, path) {
             (Expectation::Sometimes, None) => panic!("{name}: never happens: {}", property.name),
             (Expectation::Always | Expectation::Eventually, Some(path)) => {
                 panic!("{name}: does not hold: {}\n{path}", property.name)

@@ -155,13 +155,13 @@ impl State {
         }
         if let Some(gateway) = &mut self.gateways[index] {
             gateway.answered(protocol, count, is_known);
-            let told: [bool; MOST] = std::array::from_fn(|other| {
+            let others: [bool; MOST] = std::array::from_fn(|other| {
                 entries[other].is_some() && is_alive[other] && other != index
             });
             let count = |gateways: [bool; MOST]| gateways.iter().filter(|is| **is).count();
             // An answer contains a number and no names, so the same number may mean other gateways.
-            if count(told) > count(gateway.knows) {
-                gateway.knows = told;
+            if count(others) > count(gateway.knows) {
+                gateway.knows = others;
             }
         }
     }

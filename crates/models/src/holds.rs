@@ -125,12 +125,12 @@ impl Holds {
                     self.send_ends(state, request, 0);
                     state.held[request].phase = Phase::Over;
                 } else {
-                    (held.phase, held.known) = (Phase::Held, self.known());
+                    (held.phase, held.trust) = (Phase::Held, self.trust());
                 }
             }
             Message::Renewed(_) => {
                 let held = &mut state.held[request];
-                held.known = held.renewed;
+                held.trust = held.renewed;
                 self.renewal_is_over(state, request);
             }
             Message::Ended(_) => state.held[request].phase = Phase::Over,
@@ -149,7 +149,7 @@ impl Holds {
     }
 
     /// Returns the ticks after a call for which a gateway assumes that Redis has the hold. Limits with a cost need no such time.
-    const fn known(&self) -> u8 {
+    const fn trust(&self) -> u8 {
         if self.charges { 0 } else { LEASE }
     }
 
@@ -158,7 +158,7 @@ impl Holds {
         let mut held = state.held.iter();
         !self.charges
             && self.protocol != Protocol::Unconfirmed
-            && held.any(|held| held.is_running() && held.known == 0)
+            && held.any(|held| held.is_running() && held.trust == 0)
     }
 
     fn renewal_is_over(&self, state: &mut State, request: Request) {
@@ -241,7 +241,7 @@ impl Model for Holds {
             }
             Action::Renew(request) => {
                 let held = &mut next.held[request];
-                (held.phase, held.renewed) = (Phase::Renewing, self.known());
+                (held.phase, held.renewed) = (Phase::Renewing, self.trust());
                 let slot = self.requests[request][0];
                 next.network.send(Message::Renew(request, slot));
             }
@@ -298,7 +298,7 @@ impl Model for Holds {
                     let is_lost = held.charged != [0; 2] || held.lapse != [None; 2];
                     held.is_doubtful |= is_lost;
                     (held.lapse, held.charged) = ([None; 2], [0; 2]);
-                    (held.known, held.renewed) = (0, 0);
+                    (held.trust, held.renewed) = (0, 0);
                 }
             }
             Action::Tick => {
@@ -309,8 +309,8 @@ impl Model for Holds {
                     _ => false,
                 });
                 for held in &mut next.held {
-                    let known = [&mut held.known, &mut held.renewed];
-                    for ticks in held.lapse.iter_mut().flatten().chain(known) {
+                    let times = [&mut held.trust, &mut held.renewed];
+                    for ticks in held.lapse.iter_mut().flatten().chain(times) {
                         *ticks = ticks.saturating_sub(1);
                     }
                 }

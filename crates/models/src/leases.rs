@@ -68,7 +68,7 @@ struct Slice {
     settled: u8,
     allowance: u8,
     lapse: u8,
-    asked: Option<Ask>,
+    call: Option<Ask>,
     /// The spent units that Redis has charged.
     charged: u8,
 }
@@ -121,7 +121,7 @@ impl Slice {
         settled: 0,
         allowance: 0,
         lapse: 0,
-        asked: None,
+        call: None,
         charged: 0,
     };
 
@@ -146,7 +146,7 @@ impl Slice {
             lapse: self.lapse,
             wanted,
         };
-        self.asked = Some(ask);
+        self.call = Some(ask);
         ask
     }
 }
@@ -206,7 +206,7 @@ impl Leases {
             let share = left.div_ceil(holders + 1).max(ask.wanted.div_ceil(2));
             out += ask.wanted.saturating_sub(out).min(share).min(left);
         }
-        let known = match self.protocol {
+        let previous = match self.protocol {
             Protocol::Before => None,
             Protocol::Returned => own.map(|own| own.lapse),
             Protocol::Now => own.map(|own| own.lapse).or(Some(ask.lapse)),
@@ -214,7 +214,7 @@ impl Leases {
         let lapse = if out > 0 || ask.wanted > 0 {
             Some(TERM)
         } else {
-            known.filter(|lapse| ask.unsettled > 0 && *lapse > 0)
+            previous.filter(|lapse| ask.unsettled > 0 && *lapse > 0)
         };
         state.records[id] = lapse.map(|lapse| Record {
             call: ask.call,
@@ -229,8 +229,9 @@ impl Leases {
         match message {
             Message::Ask(id, ask) => {
                 let lent = self.run(state, id, ask);
-                let answers = |known: &Message| matches!(known, Message::Lent(of, _) if *of == id);
-                let is_awaited = state.slices[id].asked == Some(ask);
+                let answers =
+                    |message: &Message| matches!(message, Message::Lent(of, _) if *of == id);
+                let is_awaited = state.slices[id].call == Some(ask);
                 if let Some(out) = lent
                     && is_awaited
                     && !state.network.has(answers)
@@ -240,7 +241,7 @@ impl Leases {
             }
             Message::Lent(id, out) => {
                 let slice = &mut state.slices[id];
-                if let Some(ask) = slice.asked.take() {
+                if let Some(ask) = slice.call.take() {
                     slice.settled = ask.spent;
                     (slice.allowance, slice.lapse) = (ask.spent + out, TERM);
                 }
@@ -258,7 +259,7 @@ impl Leases {
         if slice.rest() > 0 {
             actions.push(Action::Spend(id));
         }
-        if slice.asked.is_some() {
+        if slice.call.is_some() {
             actions.push(Action::TimeOut(id));
         } else if slice.calls < self.calls {
             if slice.rest() == 0 {
@@ -300,7 +301,7 @@ impl Model for Leases {
         if self.losses && state.used > 0 {
             actions.push(Action::LoseData);
         }
-        if state.slices.iter().all(|slice| slice.asked.is_none()) {
+        if state.slices.iter().all(|slice| slice.call.is_none()) {
             actions.push(Action::Tick);
         }
     }
@@ -320,7 +321,7 @@ impl Model for Leases {
             Action::Settle(id) => ask(id, 0, state.slices[id].rest(), WANTED),
             Action::End(id) => ask(id, 0, 0, 0),
             Action::TimeOut(id) => {
-                next.slices[id].asked = None;
+                next.slices[id].call = None;
                 // After its gateway's deadline, a script has no effect.
                 next.network.drop_all(|message| {
                     message.gateway() == id && (!self.late || matches!(message, Message::Lent(..)))
@@ -333,7 +334,7 @@ impl Model for Leases {
             Action::ArriveTwice(message) => self.arrive(&mut next, message),
             Action::Crash(id) => {
                 next.slices[id].is_alive = false;
-                next.slices[id].asked = None;
+                next.slices[id].call = None;
                 let is_answer =
                     |message: &Message| matches!(message, Message::Lent(of, _) if *of == id);
                 next.network.drop_all(is_answer);

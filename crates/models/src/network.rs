@@ -10,7 +10,7 @@ impl<M: Copy + Ord> Network<M> {
     }
 
     pub(crate) fn send(&mut self, message: M) {
-        let place = self.0.partition_point(|known| *known < message);
+        let place = self.0.partition_point(|other| *other < message);
         self.0.insert(place, message);
     }
 

@@ -101,7 +101,7 @@ struct Write {
     change: Change,
     deadline: Option<u8>,
     /// The highest version that the writer has seen.
-    known: u8,
+    highest: u8,
     waiter: Waiter,
 }
 

@@ -61,7 +61,8 @@ struct Gateway {
     calls: u8,
     is_telling: bool,
     own: Counts,
-    told: Counts,
+    /// The counts of `own` that Redis has.
+    copy: Counts,
     others: Counts,
     /// Whether an answer has come since Redis lost its data.
     has_heard: bool,
@@ -128,7 +129,7 @@ impl Gateway {
     fn turn(&mut self, start: u8) {
         if start > self.own.start {
             self.own = self.own.turned(start);
-            self.told = self.told.turned(start);
+            self.copy = self.copy.turned(start);
             self.others = self.others.turned(start);
         }
     }
@@ -142,15 +143,15 @@ impl Gateway {
             previous: all.previous - own.previous,
         };
         if all.start == self.own.start {
-            (self.told, self.others) = (own, others);
+            (self.copy, self.others) = (own, others);
         } else if all.start + 1 == self.own.start {
-            (self.told.previous, self.others.previous) = (own.current, others.current);
+            (self.copy.previous, self.others.previous) = (own.current, others.current);
         }
     }
 
     /// Models `Tally::is_told`.
     fn is_told(&self) -> bool {
-        self.own == self.told
+        self.own == self.copy
     }
 }
 
@@ -170,14 +171,14 @@ impl State {
 
 impl Synced {
     /// Runs the script.
-    fn run(&self, state: &mut State, id: usize, call: u8, told: Counts) -> (Counts, Counts) {
+    fn run(&self, state: &mut State, id: usize, call: u8, counts: Counts) -> (Counts, Counts) {
         let start = state.window;
         let mut all = state.state.turned(start);
         let note = state.notes[id];
-        let known = note.map_or(Counts::NONE, |note| note.counts);
-        let mut noted = known.turned(start);
-        if call > note.map_or(0, |note| note.call) && known.start <= start {
-            let (current, previous) = told.at(start);
+        let last = note.map_or(Counts::NONE, |note| note.counts);
+        let mut noted = last.turned(start);
+        if call > note.map_or(0, |note| note.call) && last.start <= start {
+            let (current, previous) = counts.at(start);
             let (mut current, mut previous) = (
                 current.unwrap_or(noted.current),
                 previous.unwrap_or(noted.previous),
@@ -209,7 +210,7 @@ impl Synced {
 
     fn arrive(&self, state: &mut State, message: Message) {
         match message {
-            Message::Tell(id, call, told) => {
+            Message::Tell(id, call, counts) => {
                 // Without numbers each call counts as new.
                 let number = match self.protocol {
                     Protocol::Differences => u8::MAX,
@@ -220,9 +221,9 @@ impl Synced {
                 {
                     note.call = 0;
                 }
-                let (all, own) = self.run(state, id, number, told);
+                let (all, own) = self.run(state, id, number, counts);
                 let is_answer =
-                    |known: &Message| matches!(known, Message::Totals(of, ..) if *of == id);
+                    |message: &Message| matches!(message, Message::Totals(of, ..) if *of == id);
                 let gateway = state.gateways[id];
                 if gateway.is_telling && gateway.calls == call && !state.network.has(is_answer) {
                     let answer = Message::Totals(id, all, own, state.is_lost);
@@ -248,7 +249,7 @@ impl Model for Synced {
             calls: 0,
             is_telling: false,
             own: Counts::NONE,
-            told: Counts::NONE,
+            copy: Counts::NONE,
             others: Counts::NONE,
             has_heard: false,
         };
@@ -301,13 +302,13 @@ impl Model for Synced {
                 let gateway = &mut next.gateways[id];
                 gateway.calls += 1;
                 gateway.is_telling = true;
-                let mut told = gateway.own;
+                let mut counts = gateway.own;
                 if self.protocol == Protocol::Differences {
-                    told.current -= gateway.told.current;
-                    told.previous -= gateway.told.previous;
+                    counts.current -= gateway.copy.current;
+                    counts.previous -= gateway.copy.previous;
                 }
                 let call = gateway.calls;
-                next.network.send(Message::Tell(id, call, told));
+                next.network.send(Message::Tell(id, call, counts));
             }
             Action::TimeOut(id) => {
                 // The call may run later. Its answer is dropped.

@@ -14,8 +14,8 @@ pub(super) fn properties() -> Vec<Property<Fleet>> {
         Property::always(COUNTED, |_, state: &State| {
             let mut gateways = state.gateways.iter().flatten();
             gateways.all(|gateway| {
-                let known = gateway.knows.iter().filter(|knows| **knows).count();
-                usize::from(gateway.count) > known
+                let others = gateway.knows.iter().filter(|knows| **knows).count();
+                usize::from(gateway.count) > others
             })
         }),
         Property::always(SHARES, |_, state: &State| {

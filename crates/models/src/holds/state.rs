@@ -33,8 +33,8 @@ pub(super) struct Held {
     /// Whether an end has arrived in each slot.
     pub(super) is_ended: [bool; 2],
     /// The ticks for which the gateway assumes that Redis has the hold, since its last answered call. 0 after the loss of the connection.
-    pub(super) known: u8,
-    /// The ticks that `known` gets if the renewal under way is answered.
+    pub(super) trust: u8,
+    /// The ticks that `trust` gets if the renewal under way is answered.
     pub(super) renewed: u8,
 }
 
@@ -64,7 +64,7 @@ impl Held {
         charged: [0; 2],
         is_doubtful: false,
         is_ended: [false; 2],
-        known: 0,
+        trust: 0,
         renewed: 0,
     };
 
@@ -90,7 +90,7 @@ impl State {
     }
 
     pub(super) fn answer(&mut self, message: Message) {
-        if !self.network.has(|known| *known == message) {
+        if !self.network.has(|other| *other == message) {
             self.network.send(message);
         }
     }

@@ -23,7 +23,7 @@ impl Overrides {
             name,
             change,
             deadline,
-            known: state.gateways[gateway].known,
+            highest: state.gateways[gateway].highest,
             waiter: Waiter::Waits,
         });
     }
@@ -54,7 +54,7 @@ impl Overrides {
             state.highest + 1
         };
         let redis = &mut state.redis;
-        if self.protocol == Protocol::Old && redis.version < write.known {
+        if self.protocol == Protocol::Old && redis.version < write.highest {
             return Answer::Nothing;
         }
         let stored = redis.entries[write.name];
@@ -65,12 +65,12 @@ impl Overrides {
             Change::Clear if is_in_force => Value::Cleared(now),
             Change::Clear => return Answer::Nothing,
         };
-        let known = if self.protocol.has(Part::WriterVersion) {
-            write.known
+        let highest = if self.protocol.has(Part::WriterVersion) {
+            write.highest
         } else {
             0
         };
-        let version = time.max(redis.version + 1).max(known + 1);
+        let version = time.max(redis.version + 1).max(highest + 1);
         if redis.version == 0 && self.protocol.has(Part::FreshGeneration) {
             self.renew_generation(state);
         }
@@ -109,13 +109,13 @@ impl Overrides {
         let has = |part| self.protocol.has(part);
         let is_away = self.protocol != Protocol::Old && gateway.read < redis.floor;
         let compares = !gateway.is_compared && has(Part::Connection)
-            || redis.version < gateway.known
+            || redis.version < gateway.highest
             || redis.generation != gateway.generation && has(Part::Generation)
             || is_away && has(Part::FloorCompares);
         let since = if compares { 0 } else { gateway.read };
-        let mut found = redis.newer(since, has(Part::WholeVersions));
-        found[self.names..].fill(None);
-        for (name, entry) in found.into_iter().enumerate() {
+        let mut entries = redis.newer(since, has(Part::WholeVersions));
+        entries[self.names..].fill(None);
+        for (name, entry) in entries.into_iter().enumerate() {
             if let Some(entry) = entry {
                 gateway.merge(name, entry);
             }
@@ -125,7 +125,7 @@ impl Overrides {
             return;
         }
         gateway.comparison = Some(Comparison {
-            found,
+            entries,
             version: redis.version,
             generation: redis.generation,
             floor: redis.floor,
@@ -146,8 +146,8 @@ impl Overrides {
             let (Some(entry), Some(comparison)) = (table[name], comparison) else {
                 return false;
             };
-            let found = comparison.found[name];
-            let is_newer = found.is_none_or(|found| entry.is_newer_than(&found));
+            let other = comparison.entries[name];
+            let is_newer = other.is_none_or(|other| entry.is_newer_than(&other));
             let is_over = if drops_ended {
                 entry.has_ended(now)
             } else {
@@ -185,7 +185,7 @@ impl Overrides {
             }
         }
         if self.protocol == Protocol::Old {
-            state.redis.version = state.redis.version.max(gateway.known);
+            state.redis.version = state.redis.version.max(gateway.highest);
         }
         if is_taken {
             self.renew_generation(state);

@@ -38,7 +38,7 @@ pub(super) struct Redis {
 /// A comparison that has read entries, and has not restored entries yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Comparison {
-    pub(super) found: [Option<Entry>; NAMES],
+    pub(super) entries: [Option<Entry>; NAMES],
     pub(super) version: u8,
     pub(super) generation: u8,
     pub(super) floor: u8,
@@ -69,7 +69,7 @@ pub(super) struct Gateway {
     /// The version up to which Redis was read.
     pub(super) read: u8,
     /// The highest version that the gateway has received.
-    pub(super) known: u8,
+    pub(super) highest: u8,
     pub(super) generation: u8,
     /// Whether the table was compared on this connection.
     pub(super) is_compared: bool,
@@ -178,7 +178,7 @@ impl Comparison {
     /// Whether Redis lacks an entry because it was dropped for its age.
     pub(super) const fn has_dropped(&self, entry: &Entry, name: usize, now: u8) -> bool {
         let is_forgotten = entry.is_old(now, 0) && entry.version <= self.floor;
-        self.found[name].is_none() && (self.was_away || is_forgotten)
+        self.entries[name].is_none() && (self.was_away || is_forgotten)
     }
 }
 
@@ -186,7 +186,7 @@ impl Gateway {
     pub(super) const NEW: Self = Self {
         table: [None; NAMES],
         read: 0,
-        known: 0,
+        highest: 0,
         generation: 0,
         is_compared: false,
         comparison: None,
@@ -195,11 +195,11 @@ impl Gateway {
     };
 
     pub(super) fn merge(&mut self, name: usize, entry: Entry) {
-        self.known = self.known.max(entry.version);
+        self.highest = self.highest.max(entry.version);
         if self.seen[name].is_none_or(|seen| seen.made < entry.made) {
             self.seen[name] = Some(entry);
         }
-        if self.table[name].is_none_or(|known| entry.is_newer_than(&known)) {
+        if self.table[name].is_none_or(|other| entry.is_newer_than(&other)) {
             self.table[name] = Some(entry);
         }
     }
@@ -230,7 +230,7 @@ impl State {
         let gateway = Gateway {
             table: entries,
             read: 1,
-            known: 1,
+            highest: 1,
             generation: 1,
             is_compared: true,
             seen: entries,
