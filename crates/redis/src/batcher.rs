@@ -78,7 +78,7 @@ impl Question {
 #[derive(Debug)]
 struct Waiting {
     question: Question,
-    told: oneshot::Sender<Result<Vec<i64>, CallError>>,
+    sender: oneshot::Sender<Result<Vec<i64>, CallError>>,
 }
 
 impl Batcher {
@@ -89,8 +89,8 @@ impl Batcher {
         scripts: Batched,
         question: Question,
     ) -> Result<Vec<i64>, CallError> {
-        let (told, answer) = oneshot::channel();
-        let waiting = Waiting { question, told };
+        let (sender, answer) = oneshot::channel();
+        let waiting = Waiting { question, sender };
         if let Some(room) = self.join(scripts, waiting) {
             let (batcher, shard) = (self.clone(), shard.clone());
             tokio::spawn(batcher.gather(shard, scripts, room));
@@ -118,7 +118,7 @@ impl Batcher {
             && let Some(next) = waiting.pop_front()
         {
             // The decisions of requests that have left are dropped, so they are not charged.
-            if !next.told.is_closed() {
+            if !next.sender.is_closed() {
                 part.push(next);
             }
         }
@@ -156,7 +156,7 @@ async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: Owne
         Err(failure) => {
             let error = failure.into_error();
             for waiting in part {
-                let _ = waiting.told.send(Err(error.clone()));
+                let _ = waiting.sender.send(Err(error.clone()));
             }
             return;
         }
@@ -166,7 +166,7 @@ async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: Owne
     for waiting in part {
         let reply = next(&mut replies).unwrap_or_else(|| Err(CallError::unknown_reply()));
         // The send fails if the request has left, which needs no action.
-        let _ = waiting.told.send(reply.map(<[i64]>::to_vec));
+        let _ = waiting.sender.send(reply.map(<[i64]>::to_vec));
     }
 }
 
@@ -180,25 +180,28 @@ fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
     let mut arguments = Vec::with_capacity(before);
     arguments.push(number(groups.len()));
     // Words that are equal in several groups are sent once. Groups refer to them by index, from 1 on as in Lua.
-    let mut told: Vec<(&[Word], usize)> = Vec::new();
+    let mut lists: Vec<(&[Word], usize)> = Vec::new();
     let mut next = before + 1;
     for group in groups {
-        let asked = &group[0].question;
-        let known = told.iter().rev().find(|(other, _)| **other == *asked.words);
-        let at = known.map_or(next, |(_, at)| *at);
+        let question = &group[0].question;
+        let entry = lists
+            .iter()
+            .rev()
+            .find(|(other, _)| **other == *question.words);
+        let at = entry.map_or(next, |(_, at)| *at);
         if at == next {
-            told.push((&asked.words, at));
-            next += asked.words.len();
+            lists.push((&question.words, at));
+            next += question.words.len();
         }
-        let numbers = [group.len(), asked.keys.len(), at];
+        let numbers = [group.len(), question.keys.len(), at];
         arguments.extend(numbers.map(number));
         let deadlines = group
             .iter()
             .map(|one| deadline_of(one.question.deadline, one.question.hold));
         arguments.extend(deadlines);
-        keys.extend_from_slice(&asked.keys);
+        keys.extend_from_slice(&question.keys);
     }
-    for (words, _) in told {
+    for (words, _) in lists {
         arguments.extend_from_slice(words);
     }
     (keys, arguments)
@@ -222,14 +225,14 @@ fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
 
 /// Sends a single decision in its own call, which holds the permit until its answer.
 async fn ask_alone(shard: &Shard, script: usize, waiting: Waiting, _room: OwnedSemaphorePermit) {
-    let Waiting { question, told } = waiting;
-    if told.is_closed() {
+    let Waiting { question, sender } = waiting;
+    if sender.is_closed() {
         return;
     }
     let Question { keys, words, .. } = &question;
     let arguments = with_deadline(question.deadline, question.hold, words);
     let reply = shard.call(script, keys, &arguments, Asking::No).await;
-    let _ = told.send(reply.map_err(Failure::into_error));
+    let _ = sender.send(reply.map_err(Failure::into_error));
 }
 
 #[cfg(test)]
@@ -245,7 +248,7 @@ mod tests {
                 deadline: Some(deadline),
                 hold: if deadline == 69 { 0xab } else { 0 },
             },
-            told: oneshot::channel().0,
+            sender: oneshot::channel().0,
         };
         let part = [
             waiting(&["a"], 70, &["x", "1"]),

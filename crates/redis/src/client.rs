@@ -134,7 +134,7 @@ async fn keep(
     sentinels: Option<Arc<Sentinels>>,
 ) {
     for attempt in 0.. {
-        let asked = Instant::now();
+        let start = Instant::now();
         let ended = connect(&route, attempt, &shared, &leave, &changed).await;
         shared.connection.store(0, Ordering::Relaxed);
         let was_up = shared.fred.swap(None).is_some();
@@ -153,7 +153,7 @@ async fn keep(
         if was_up {
             changed.notify_one();
         }
-        if !was_up || asked.elapsed() < STABLE {
+        if !was_up || start.elapsed() < STABLE {
             tokio::time::sleep(RECONNECT + jitter()).await;
         }
     }

@@ -58,7 +58,7 @@ struct Nodes {
     // Notified when a connection comes up or breaks, or when a slot has moved.
     changed: Arc<Notify>,
     // The result of the last read of the map. `None` before the first read has ended.
-    asked: watch::Sender<Option<Result<(), CallError>>>,
+    result: watch::Sender<Option<Result<(), CallError>>>,
     // Locked while the map is changed.
     changing: Mutex<()>,
 }
@@ -91,7 +91,7 @@ impl Cluster {
             scripts,
             map: ArcSwap::default(),
             changed: Arc::new(Notify::new()),
-            asked: watch::Sender::new(None),
+            result: watch::Sender::new(None),
             changing: Mutex::new(()),
         });
         let task = Task(tokio::spawn(keep(nodes.clone())));
@@ -101,7 +101,12 @@ impl Cluster {
     /// Waits until the first read of the map has ended, and the first attempt to connect to each node.
     pub(crate) async fn tried(&self) {
         // `self` owns the sender, so the wait cannot fail.
-        let _ = self.nodes.asked.subscribe().wait_for(Option::is_some).await;
+        let _ = self
+            .nodes
+            .result
+            .subscribe()
+            .wait_for(Option::is_some)
+            .await;
         for node in &self.nodes.map.load_full().nodes {
             node.shard.client.tried().await;
         }
@@ -111,7 +116,7 @@ impl Cluster {
     pub(crate) fn all(&self) -> Result<Vec<Named>, CallError> {
         let map = self.nodes.map.load();
         if map.nodes.is_empty() {
-            return Err(match &*self.nodes.asked.borrow() {
+            return Err(match &*self.nodes.result.borrow() {
                 Some(Err(why)) => why.clone(),
                 _ => CallError::Disconnected,
             });
@@ -125,8 +130,8 @@ impl Cluster {
 
     /// Returns the node of a slot from the current map.
     pub(crate) fn of(&self, slot: u16) -> Result<Arc<Shard>, CallError> {
-        let asked = self.nodes.asked.borrow();
-        if let Some(Err(why)) = &*asked
+        let result = self.nodes.result.borrow();
+        if let Some(Err(why)) = &*result
             && is_down(why)
         {
             return Err(why.clone());
@@ -136,7 +141,7 @@ impl Cluster {
         if let Some(node) = place.and_then(|place| map.nodes.get(usize::from(place))) {
             return Ok(node.shard.clone());
         }
-        Err(match &*asked {
+        Err(match &*result {
             // The map was read, but no node has this slot.
             Some(Ok(())) => CallError::refused(NO_OWNER),
             Some(Err(why)) => why.clone(),
@@ -144,10 +149,10 @@ impl Cluster {
         })
     }
 
-    /// Returns the node to which `asked` redirected a call, for a second attempt. After MOVED, stores the slot's new node in the map.
+    /// Returns the node to which `source` redirected a call, for a second attempt. After MOVED, stores the slot's new node in the map.
     pub(crate) async fn redirected(
         &self,
-        asked: &Arc<Shard>,
+        source: &Arc<Shard>,
         failure: &Failure,
     ) -> Option<(Arc<Shard>, Asking)> {
         let (to, asking) = match failure {
@@ -159,7 +164,7 @@ impl Cluster {
         let from = map
             .nodes
             .iter()
-            .find(|node| Arc::ptr_eq(&node.shard, asked));
+            .find(|node| Arc::ptr_eq(&node.shard, source));
         let address = to.address(&from?.address);
         let slot = (asking == Asking::No).then_some(to.slot);
         let shard = self.nodes.learn(address, slot);
@@ -182,10 +187,10 @@ impl Cluster {
                     continue;
                 }
             };
-            if tags.iter().any(|(_, known, _)| Arc::ptr_eq(known, &shard)) {
+            if tags.iter().any(|(_, other, _)| Arc::ptr_eq(other, &shard)) {
                 continue;
             }
-            let named = all.iter().find(|(_, known)| Arc::ptr_eq(known, &shard));
+            let named = all.iter().find(|(_, other)| Arc::ptr_eq(other, &shard));
             tags.push((named.and_then(|(name, _)| name.clone()), shard, vec![tag]));
             if tags.len() == all.len() {
                 break;
@@ -221,9 +226,9 @@ impl Nodes {
     fn learn(&self, address: Address, slot: Option<u16>) -> Arc<Shard> {
         let _changing = self.changing.lock();
         let map = self.map.load();
-        let known = map.node(&address).cloned();
+        let current = map.node(&address).cloned();
         if slot.is_none()
-            && let Some(node) = &known
+            && let Some(node) = &current
         {
             return node.shard.clone();
         }
@@ -231,7 +236,7 @@ impl Nodes {
             slots: map.slots.clone(),
             nodes: map.nodes.clone(),
         };
-        let node = known.unwrap_or_else(|| {
+        let node = current.unwrap_or_else(|| {
             let node = self.start(address, None);
             next.nodes.push(node.clone());
             node
@@ -261,21 +266,21 @@ impl Nodes {
             for (first, last) in owner.slots {
                 next.slots[usize::from(first)..=usize::from(last)].fill(Some(place));
             }
-            let known = map.node(&owner.address).cloned();
+            let current = map.node(&owner.address).cloned();
             next.nodes
-                .push(known.unwrap_or_else(|| self.start(owner.address, owner.name)));
+                .push(current.unwrap_or_else(|| self.start(owner.address, owner.name)));
         }
         self.map.store(Arc::new(next));
     }
 
     /// Requests the map from one node after another until a node returns it. Each read begins with another node.
     async fn ask(&self, turn: usize) -> Result<(), CallError> {
-        let mut known: Vec<Arc<Node>> = self.map.load().nodes.clone();
-        known.retain(|node| node.shard.client.is_up());
-        let first = turn % known.len().max(1);
-        known.rotate_left(first);
+        let mut nodes: Vec<Arc<Node>> = self.map.load().nodes.clone();
+        nodes.retain(|node| node.shard.client.is_up());
+        let first = turn % nodes.len().max(1);
+        nodes.rotate_left(first);
         let mut why = CallError::Disconnected;
-        for node in &known {
+        for node in &nodes {
             match self.learn_from(node).await {
                 Ok(()) => return Ok(()),
                 Err(error) => why = worse(why, error),
@@ -284,7 +289,7 @@ impl Nodes {
         if is_down(&why) && !turn.is_multiple_of(SEEDS_EVERY) {
             return Err(why);
         }
-        let is_asked = |seed: &&Address| known.iter().any(|node| node.address == **seed);
+        let is_asked = |seed: &&Address| nodes.iter().any(|node| node.address == **seed);
         for seed in self.seeds.iter().filter(|seed| !is_asked(seed)) {
             let node = self.start(seed.clone(), None);
             node.shard.client.tried().await;
@@ -305,9 +310,9 @@ impl Nodes {
     }
 }
 
-/// Returns `known` if it is CLUSTERDOWN, else the newer `error`.
-fn worse(known: CallError, error: CallError) -> CallError {
-    if is_down(&known) { known } else { error }
+/// Returns `previous` if it is CLUSTERDOWN, else the newer `error`.
+fn worse(previous: CallError, error: CallError) -> CallError {
+    if is_down(&previous) { previous } else { error }
 }
 
 fn is_down(error: &CallError) -> bool {
@@ -324,7 +329,7 @@ async fn keep(nodes: Arc<Nodes>) {
             Ok(()) => EVERY,
             Err(_) => AT_MOST,
         };
-        let before = nodes.asked.send_replace(Some(answer.clone()));
+        let before = nodes.result.send_replace(Some(answer.clone()));
         match (before, answer) {
             (None | Some(Ok(())), Err(error)) => {
                 tracing::warn!(%error, "no cluster node reports the slots of all keys; each limit follows its on_failure");

@@ -25,7 +25,7 @@ impl Complaints {
         let mut logged = self.0.lock();
         logged.retain(|(_, at)| now.saturating_duration_since(*at) < AGAIN);
         let kind = error.kind();
-        let is_due = logged.len() < MOST && logged.iter().all(|(known, _)| *known != kind);
+        let is_due = logged.len() < MOST && logged.iter().all(|(other, _)| *other != kind);
         if is_due {
             logged.push((kind, now));
         }

@@ -39,9 +39,9 @@ impl Redirect {
         CallError::refused(&format!("{code} {} {host}:{}", self.slot, self.port))
     }
 
-    /// Returns the target's address. `asked` is the address of the node that redirects.
-    pub(crate) fn address(&self, asked: &Address) -> Address {
-        let host = self.host.clone().unwrap_or_else(|| asked.host.clone());
+    /// Returns the target's address. `source` is the address of the node that redirects.
+    pub(crate) fn address(&self, source: &Address) -> Address {
+        let host = self.host.clone().unwrap_or_else(|| source.host.clone());
         Address {
             host,
             port: self.port,

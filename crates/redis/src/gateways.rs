@@ -151,8 +151,8 @@ impl Gateways {
             Word::from(LAPSE.as_micros().to_string()),
         ];
         let sent = Instant::now();
-        let asked = shards.eval(&keys, SCRIPT, &arguments, timeout);
-        let (shard, reply) = asked.await?;
+        let call = shards.eval(&keys, SCRIPT, &arguments, timeout);
+        let (shard, reply) = call.await?;
         let beat = read(&reply).ok_or_else(CallError::unknown_reply)?;
         shard.in_flight.saw(beat.now, sent);
         Ok(beat)

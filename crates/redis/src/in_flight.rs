@@ -73,8 +73,8 @@ impl InFlightLimit {
         };
         let sent = Instant::now();
         let patience = until.saturating_duration_since(sent);
-        let asked = ask(self.clock.deadline(patience));
-        let answer = tokio::time::timeout(patience, asked).await;
+        let call = ask(self.clock.deadline(patience));
+        let answer = tokio::time::timeout(patience, call).await;
         match answer.unwrap_or(Err(CallError::Timeout)) {
             Ok((time, None)) => {
                 self.clock.set(time, sent);

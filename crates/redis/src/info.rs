@@ -50,7 +50,7 @@ impl RedisInfo {
         let word = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(':'));
             lines
-                .find(|(known, _)| *known == name)
+                .find(|(other, _)| *other == name)
                 .map(|(_, word)| word)
         };
         let number = |name| word(name).and_then(|word| word.parse().ok());
@@ -58,7 +58,7 @@ impl RedisInfo {
         let scripts = word("cmdstat_evalsha");
         let of_scripts = |name: &str| {
             let mut parts = scripts?.split(',').filter_map(|part| part.split_once('='));
-            let (_, value) = parts.find(|(known, _)| *known == name)?;
+            let (_, value) = parts.find(|(other, _)| *other == name)?;
             value.parse().ok()
         };
         Self {

@@ -77,8 +77,8 @@ impl Secret {
         timeout: Duration,
     ) -> Result<String, CallError> {
         let key = format!("{key_prefix}:secret");
-        let asked = shards.set_once(&key, own, KEPT);
-        let answer = tokio::time::timeout(timeout, asked).await;
+        let call = shards.set_once(&key, own, KEPT);
+        let answer = tokio::time::timeout(timeout, call).await;
         let answer = answer.unwrap_or(Err(CallError::Timeout));
         if let Err(error) = &answer
             && shards.connected().is_ok()

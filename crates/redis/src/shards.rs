@@ -162,15 +162,15 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Returns the node to which `asked` redirected a call, for a second attempt.
+    /// Returns the node to which `source` redirected a call, for a second attempt.
     async fn redirected(
         &self,
-        asked: &Arc<Shard>,
+        source: &Arc<Shard>,
         failure: &Failure,
     ) -> Option<(Arc<Shard>, Asking)> {
         match &self.0 {
             Kind::One(_) => None,
-            Kind::Cluster(cluster) => cluster.redirected(asked, failure).await,
+            Kind::Cluster(cluster) => cluster.redirected(source, failure).await,
         }
     }
 
@@ -184,9 +184,9 @@ impl Shards {
         patience: Duration,
     ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
         let until = Instant::now() + patience;
-        let asked = self.eval_anywhere(keys, text, arguments, until, None);
+        let call = self.eval_anywhere(keys, text, arguments, until, None);
         // The timeout includes a redirect.
-        let answer = tokio::time::timeout_at(until.into(), asked).await;
+        let answer = tokio::time::timeout_at(until.into(), call).await;
         answer.unwrap_or(Err(CallError::Timeout))
     }
 
@@ -205,8 +205,8 @@ impl Shards {
     ) -> Result<Vec<R>, CallError> {
         let until = Instant::now() + patience;
         let is_sent = AtomicBool::new(false);
-        let asked = self.eval_anywhere::<R>(keys, text, arguments, until, Some(&is_sent));
-        let answer = tokio::time::timeout_at(until.into(), asked).await;
+        let call = self.eval_anywhere::<R>(keys, text, arguments, until, Some(&is_sent));
+        let answer = tokio::time::timeout_at(until.into(), call).await;
         match answer.unwrap_or(Err(CallError::Timeout)) {
             Ok((_, reply)) if reply.get(1).is_some_and(R::is_late) => Err(CallError::Late),
             Err(error @ (CallError::Timeout | CallError::Disconnected)) => {

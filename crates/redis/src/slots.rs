@@ -35,8 +35,8 @@ pub(crate) struct Owner {
     pub(crate) slots: Vec<(u16, u16)>,
 }
 
-/// Reads the answer of the node at `asked` to CLUSTER SLOTS. Returns `None` if the answer has another form.
-pub(crate) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
+/// Reads the answer of the node at `source` to CLUSTER SLOTS. Returns `None` if the answer has another form.
+pub(crate) fn owners(answer: Value, source: &Address) -> Option<Vec<Owner>> {
     let mut owners: Vec<Owner> = Vec::new();
     for range in list(answer)? {
         // The first slot, the last slot, the primary, and then replicas, which get no calls.
@@ -46,20 +46,20 @@ pub(crate) fn owners(answer: Value, asked: &Address) -> Option<Vec<Owner>> {
             return None;
         }
         let mut primary = list(parts.next()?)?.into_iter();
-        let told = primary
+        let host = primary
             .next()?
             .into_string()
             .filter(|host| !host.is_empty() && host != "?");
         let address = Address {
-            host: told.unwrap_or_else(|| asked.host.clone()),
+            host: host.unwrap_or_else(|| source.host.clone()),
             port: number(&primary.next()?)?,
         };
         match owners.iter_mut().find(|owner| owner.address == address) {
             Some(owner) => owner.slots.push((first, last)),
             None => {
                 // The node's ID follows, and since Redis 7 a list of names and values.
-                let known = primary.nth(1).and_then(list).unwrap_or_default();
-                let name = known
+                let pairs = primary.nth(1).and_then(list).unwrap_or_default();
+                let name = pairs
                     .chunks_exact(2)
                     .find(|pair| pair[0].as_str().as_deref() == Some("hostname"));
                 let name = name
@@ -123,7 +123,7 @@ mod tests {
             host: host.into(),
             port,
         };
-        let asked = address("asked", 1);
+        let source = address("asked", 1);
         let (one, replica) = (text("10.0.0.1"), text("10.0.0.9"));
         let named = vec![text("hostname"), text("b.example")];
         let answer = list(vec![
@@ -135,7 +135,7 @@ mod tests {
             range(6, 9, vec![node(Value::Null, 7001, named)]),
             range(10, 16383, vec![list(vec![one, 7000.into()])]),
         ]);
-        let owners = owners(answer, &asked).unwrap();
+        let owners = owners(answer, &source).unwrap();
         assert_eq!(
             owners,
             [
@@ -155,7 +155,7 @@ mod tests {
             Value::Null,
             list(vec![range(5, 4, vec![node(text("a"), 1, vec![])])]),
         ] {
-            assert_eq!(super::owners(bad, &asked), None);
+            assert_eq!(super::owners(bad, &source), None);
         }
     }
 }

@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn a_certificate_is_refused_with_its_fault() {
-        let told = |details| reason(details).unwrap().to_string();
+        let text = |details| reason(details).unwrap().to_string();
         let unknown = "Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }";
-        assert!(told(unknown).contains("authority"), "{}", told(unknown));
+        assert!(text(unknown).contains("authority"), "{}", text(unknown));
         let other = "Custom { kind: InvalidData, error: InvalidCertificate(BadEncoding) }";
         assert_eq!(
-            told(other),
+            text(other),
             "the server's certificate is not accepted: BadEncoding"
         );
         assert_eq!(reason("Os { code: 111, kind: ConnectionRefused }"), None);

@@ -81,19 +81,19 @@ impl Client {
         let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
         let expiry = Some(Expiration::EX(seconds));
         let set = fred.set(key, value, expiry, Some(SetOptions::NX), true);
-        let known: Option<String> = set.await?;
-        let Some(known) = known else {
+        let previous: Option<String> = set.await?;
+        let Some(previous) = previous else {
             return Ok(value.to_owned());
         };
         let _: () = fred.expire(key, seconds, None).await?;
-        Ok(known)
+        Ok(previous)
     }
 
     /// Returns the time by the server's clock.
     pub(crate) async fn time(&self, patience: Duration) -> Result<Micros, Failure> {
         let fred = self.fred()?.with_options(&within(patience));
-        let asked = fred.custom(command_named("TIME"), Vec::<Value>::new());
-        let reply: Vec<u64> = Box::pin(asked).await?;
+        let call = fred.custom(command_named("TIME"), Vec::<Value>::new());
+        let reply: Vec<u64> = Box::pin(call).await?;
         match *reply.as_slice() {
             [seconds, micros] => Ok(seconds.saturating_mul(1_000_000).saturating_add(micros)),
             _ => Err(CallError::unknown_reply().into()),
