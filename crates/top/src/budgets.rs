@@ -19,7 +19,7 @@ pub(crate) struct Budgets {
     /// The answers, in the order in which they came.
     answers: Vec<Answer>,
     /// The number of gateways that were called.
-    asked: usize,
+    calls: usize,
     /// The index of the answer in view.
     shown: usize,
     /// The first line in view.
@@ -40,11 +40,11 @@ pub(crate) struct Answer {
 }
 
 impl Budgets {
-    /// Returns an empty view of a client's budgets, after calls of `asked` gateways.
-    pub(crate) fn asked(client: String, asked: usize) -> Self {
+    /// Returns an empty view of a client's budgets, after calls of this many gateways.
+    pub(crate) fn new(client: String, calls: usize) -> Self {
         Self {
             client,
-            asked,
+            calls,
             ..Self::default()
         }
     }
@@ -65,13 +65,13 @@ impl Budgets {
         }
         let is_first = !self.answers.iter().any(|it| it.report.is_ok());
         let mut gateways = self.answers.iter().map(|it| &it.gateway);
-        let known = gateways.position(|gateway| *gateway == answer.gateway);
-        let at = known.unwrap_or(self.answers.len());
+        let place = gateways.position(|gateway| *gateway == answer.gateway);
+        let at = place.unwrap_or(self.answers.len());
         if is_first && answer.report.is_ok() {
             self.shown = at;
         }
         match self.answers.get_mut(at) {
-            Some(known) => *known = answer,
+            Some(entry) => *entry = answer,
             None => self.answers.push(answer),
         }
     }
@@ -110,13 +110,13 @@ impl Budgets {
             return vec!["asking…".to_owned()];
         };
         let mut lines = Vec::new();
-        if self.asked > 1 {
-            let (at, all) = (self.shown + 1, self.asked);
+        if self.calls > 1 {
+            let (at, all) = (self.shown + 1, self.calls);
             let text = format!("of {} ({at} of {all}; Left, Right)", answer.gateway);
             lines.extend(wrapped(&clean(&text), columns));
         }
         match &answer.report {
-            Ok(report) => lines.extend(said(report, columns)),
+            Ok(report) => lines.extend(text_of(report, columns)),
             Err(error) => lines.extend(wrapped(&clean(error), columns)),
         }
         lines
@@ -124,7 +124,7 @@ impl Budgets {
 }
 
 /// Formats a report as lines of at most `columns`.
-fn said(report: &Report, columns: usize) -> Vec<String> {
+fn text_of(report: &Report, columns: usize) -> Vec<String> {
     let rows = report.limits.iter().map(|limit| {
         let [name, figures @ ..] = budget(limit);
         Row::new(&name, figures.map(|figure| (figure, 0)), false)
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_gateway_that_is_asked_twice_has_one_answer() {
-        let mut budgets = Budgets::asked("a".to_owned(), 2);
+        let mut budgets = Budgets::new("a".to_owned(), 2);
         for (gateway, error) in [
             ("one", "the first"),
             ("one", "the second"),

@@ -134,8 +134,8 @@ fn without_store(report: &Report) -> Vec<String> {
         (Decides::Closed, "answered 503 without Redis"),
     ] {
         let is_decided = |it: &&Standing| {
-            let known = it.known_here.as_ref();
-            known.is_some_and(|known| known.decides == decides)
+            let state = it.known_here.as_ref();
+            state.is_some_and(|state| state.decides == decides)
         };
         let of = report.limits.iter().filter(is_decided);
         let names: Vec<String> = of.map(name).collect();
@@ -144,22 +144,22 @@ fn without_store(report: &Report) -> Vec<String> {
         }
     }
     for limit in &report.limits {
-        let Some(known) = &limit.known_here else {
+        let Some(state) = &limit.known_here else {
             continue;
         };
         let name = name(limit);
-        if let Some(left) = known.leased {
+        if let Some(left) = state.leased {
             lines.push(format!(
                 "borrowed from Redis, and spent first: {name}, {left} left"
             ));
         }
-        if let Some(last) = &known.last {
+        if let Some(last) = &state.last {
             let ago = lasting(last.seconds_ago);
-            let said = match last.refused_for {
+            let answer = match last.refused_for {
                 0 => format!("{} left", last.remaining),
                 more => format!("refused for {} more", lasting(more)),
             };
-            lines.push(format!("Redis said last: {name}, {said}, {ago} ago"));
+            lines.push(format!("Redis said last: {name}, {answer}, {ago} ago"));
         }
     }
     lines
@@ -200,7 +200,7 @@ pub(crate) fn budget(standing: &Standing) -> [String; 5] {
         0 => "now".to_owned(),
         seconds => format!("in {}", lasting(seconds)),
     };
-    let decides = standing.known_here.as_ref().map(|known| known.decides);
+    let decides = standing.known_here.as_ref().map(|state| state.decides);
     // Without Redis these limits count no requests, so there are no figures.
     if matches!(decides, Some(Decides::Open | Decides::Closed)) {
         let next = match standing.allowed {

@@ -8,7 +8,7 @@ use crate::table::{Row, Table, count};
 
 /// The figures of one client in the document.
 #[derive(Default)]
-struct Found<'a> {
+struct Figures<'a> {
     refused: Option<&'a Client>,
     admitted: Option<&'a Client>,
     near: Option<&'a Near>,
@@ -18,22 +18,22 @@ struct Found<'a> {
 /// clients, so each of its figures has its own row.
 #[derive(Default)]
 struct Rows<'a> {
-    found: Vec<(&'a str, bool, Found<'a>)>,
+    list: Vec<(&'a str, bool, Figures<'a>)>,
     whole: HashMap<&'a str, usize>,
 }
 
 impl<'a> Rows<'a> {
     /// Returns the row for a figure of this client. Adds the row if necessary.
-    fn at(&mut self, name: &'a str, is_cut: bool) -> &mut Found<'a> {
-        let next = self.found.len();
+    fn at(&mut self, name: &'a str, is_cut: bool) -> &mut Figures<'a> {
+        let next = self.list.len();
         let at = match is_cut {
             true => next,
             false => *self.whole.entry(name).or_insert(next),
         };
         if at == next {
-            self.found.push((name, is_cut, Found::default()));
+            self.list.push((name, is_cut, Figures::default()));
         }
-        &mut self.found[at].2
+        &mut self.list[at].2
     }
 }
 
@@ -55,11 +55,15 @@ pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
         rows.at(&near.name, near.is_cut).near.get_or_insert(near);
     }
     let mut before: HashMap<(&str, bool), usize> = HashMap::new();
-    let rows = rows.found.iter().map(|(name, is_cut, found)| {
-        let refused = figure(found.refused, &hits.refused, name, *is_cut);
-        let admitted = figure(found.admitted, &hits.admitted, name, *is_cut);
+    let rows = rows.list.iter().map(|(name, is_cut, figures)| {
+        let refused = figure(figures.refused, &hits.refused, name, *is_cut);
+        let admitted = figure(figures.admitted, &hits.admitted, name, *is_cut);
         let is_refused = refused.1 > 0;
-        let mut row = Row::new(name, [refused, admitted, nearness(found.near)], is_refused);
+        let mut row = Row::new(
+            name,
+            [refused, admitted, nearness(figures.near)],
+            is_refused,
+        );
         let before = before.entry((name, *is_cut)).or_default();
         row.identity.is_cut = *is_cut;
         row.identity.before = *before;

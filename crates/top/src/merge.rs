@@ -70,8 +70,8 @@ fn join(all: &mut Status, one: Status) {
 /// Joins entries with the same name, and adds new entries.
 fn by_name<T>(all: &mut Vec<T>, more: Vec<T>, name: fn(&T) -> &String, join: fn(&mut T, T)) {
     for one in more {
-        match all.iter_mut().find(|known| name(known) == name(&one)) {
-            Some(known) => join(known, one),
+        match all.iter_mut().find(|entry| name(entry) == name(&one)) {
+            Some(entry) => join(entry, one),
             None => all.push(one),
         }
     }

@@ -38,10 +38,10 @@ impl Reader {
         let (answer, answers) = mpsc::channel();
         let mut asking = Vec::new();
         for (at, source) in sources.into_iter().enumerate() {
-            let (ask, asked) = mpsc::channel();
+            let (ask, names) = mpsc::channel();
             asking.push(ask);
             let (read, answer) = (read.clone(), answer.clone());
-            thread::spawn(move || keep_reading(&source, at, every, &read, &asked, &answer));
+            thread::spawn(move || keep_reading(&source, at, every, &read, &names, &answer));
         }
         Self {
             read,
@@ -50,10 +50,10 @@ impl Reader {
         }
     }
 
-    /// Returns the last answers and the number of all answers. `None` if this number is still `known`.
-    pub(crate) fn latest(&self, known: u64) -> Option<(u64, Vec<Latest>)> {
+    /// Returns the last answers and the number of all answers. `None` if this number is still `previous`.
+    pub(crate) fn latest(&self, previous: u64) -> Option<(u64, Vec<Latest>)> {
         let read = lock(&self.read);
-        (read.changes != known).then(|| (read.changes, read.latest.clone()))
+        (read.changes != previous).then(|| (read.changes, read.latest.clone()))
     }
 
     /// Sends a client's name to the gateways whose last call succeeded. If there are none, sends it to all. Returns the number of these
@@ -64,8 +64,8 @@ impl Reader {
         let any = up.contains(&true);
         let asking = self.asking.iter().zip(up);
         let asking = asking.filter(|(_, up)| *up || !any);
-        let asked = asking.filter(|(ask, _)| ask.send(client.to_owned()).is_ok());
-        asked.count()
+        let calls = asking.filter(|(ask, _)| ask.send(client.to_owned()).is_ok());
+        calls.count()
     }
 
     /// Returns the next answer about a client, if there is one.
@@ -84,7 +84,7 @@ fn keep_reading(
     at: usize,
     every: Duration,
     read: &Mutex<Read>,
-    asked: &Receiver<String>,
+    names: &Receiver<String>,
     answer: &Sender<Answer>,
 ) {
     loop {
@@ -93,18 +93,18 @@ fn keep_reading(
         all.latest[at] = Some(status);
         all.changes += 1;
         drop(all);
-        match asked.recv_timeout(every) {
+        match names.recv_timeout(every) {
             Ok(first) => {
                 // Several names may have been queued while the gateway was slow. Only the last of them is still in view.
-                let client = asked.try_iter().last().unwrap_or(first);
+                let client = names.try_iter().last().unwrap_or(first);
                 let report = source.report(&client);
                 let gateway = source.name.clone();
-                let said = Answer {
+                let reply = Answer {
                     client,
                     gateway,
                     report,
                 };
-                if answer.send(said).is_err() {
+                if answer.send(reply).is_err() {
                     return;
                 }
             }

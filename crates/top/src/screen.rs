@@ -34,7 +34,7 @@ pub(crate) struct View {
     client: Option<Budgets>,
     latest: Vec<Latest>,
     /// The number of answers up to `latest`.
-    known: u64,
+    changes: u64,
     /// The merged documents of all gateways that answered.
     status: Option<Status>,
 }
@@ -50,9 +50,9 @@ impl View {
     /// Takes new documents, unless the view is paused. Also takes answers about clients.
     pub(crate) fn take(&mut self, reader: &Reader) {
         if !self.is_paused
-            && let Some((known, latest)) = reader.latest(self.known)
+            && let Some((changes, latest)) = reader.latest(self.changes)
         {
-            (self.known, self.latest) = (known, latest);
+            (self.changes, self.latest) = (changes, latest);
             self.merge();
         }
         while let Some(answer) = reader.answer() {
@@ -175,10 +175,10 @@ impl View {
     /// Finds the selected row again after the rows have changed. If it is gone, selects the row that is now at its place.
     fn select_again(&mut self) {
         let rows = self.table().rows;
-        let known = self.followed.as_ref();
-        let found = known.and_then(|known| rows.iter().position(|row| row.identity == *known));
-        match (found, known) {
-            (Some(found), _) => self.selected = found,
+        let identity = self.followed.as_ref();
+        let place = identity.and_then(|it| rows.iter().position(|row| row.identity == *it));
+        match (place, identity) {
+            (Some(place), _) => self.selected = place,
             (None, Some(_)) => self.select(self.selected),
             (None, None) => self.selected = 0,
         }
@@ -192,8 +192,8 @@ impl View {
         self.client = Some(match is_cut {
             true => Budgets::cut(name),
             false => {
-                let asked = reader.ask(&name);
-                Budgets::asked(name, asked)
+                let calls = reader.ask(&name);
+                Budgets::new(name, calls)
             }
         });
     }

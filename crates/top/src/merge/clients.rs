@@ -55,7 +55,7 @@ fn name(client: &Client) -> Name {
 
 /// The figures that a table has for a name.
 #[derive(Clone, Copy, Default)]
-struct Said {
+struct Figures {
     rows: usize,
     at_least: u64,
     /// The greatest upper bound of the clients with this name.
@@ -63,15 +63,15 @@ struct Said {
 }
 
 /// Returns the figures for each name in a table.
-fn said(table: &Table) -> HashMap<Name, Said> {
-    let mut said: HashMap<Name, Said> = HashMap::new();
+fn figures(table: &Table) -> HashMap<Name, Figures> {
+    let mut figures: HashMap<Name, Figures> = HashMap::new();
     for client in &table.top {
-        let entry = said.entry(name(client)).or_default();
+        let entry = figures.entry(name(client)).or_default();
         entry.rows += 1;
         entry.at_least = client.at_least;
         entry.at_most = entry.at_most.max(client.at_most);
     }
-    said
+    figures
 }
 
 /// Joins two tables. If each table lists a whole name once, both rows are the same client, and their figures are added up. If only one
@@ -80,12 +80,13 @@ fn said(table: &Table) -> HashMap<Name, Said> {
 /// A name that is cut or listed twice may be another client in the other table. Its rows stay separate, and the greatest figure of that
 /// name in the other table is added to their upper bounds.
 fn table(all: &mut Table, one: Table) {
-    let (ours, theirs) = (said(all), said(&one));
+    let (ours, theirs) = (figures(all), figures(&one));
     let is_one = |name: &Name| {
-        let rows = |said: &HashMap<Name, Said>| said.get(name).map_or(1, |said| said.rows);
+        let rows = |figures: &HashMap<Name, Figures>| figures.get(name).map_or(1, |it| it.rows);
         !name.1 && rows(&ours) == 1 && rows(&theirs) == 1
     };
-    let at_most = |said: Option<&Said>, others: u64| said.map_or(0, |it| it.at_most).max(others);
+    let at_most =
+        |figures: Option<&Figures>, others: u64| figures.map_or(0, |it| it.at_most).max(others);
     for client in &mut all.top {
         let name = name(client);
         match theirs.get(&name) {

@@ -8,16 +8,16 @@ pub(super) fn upstream(all: &mut Upstream, one: Upstream) {
     add(&mut all.ejections, one.ejections);
     add(&mut all.retries, one.retries);
     for server in one.servers {
-        let known = all
+        let entry = all
             .servers
             .iter_mut()
-            .find(|known| known.address == server.address && known.url == server.url);
-        match known {
-            Some(known) => {
-                add(&mut known.in_flight, server.in_flight);
-                known.failures = known.failures.max(server.failures);
-                if known.state == "healthy" {
-                    known.state = server.state;
+            .find(|entry| entry.address == server.address && entry.url == server.url);
+        match entry {
+            Some(entry) => {
+                add(&mut entry.in_flight, server.in_flight);
+                entry.failures = entry.failures.max(server.failures);
+                if entry.state == "healthy" {
+                    entry.state = server.state;
                 }
             }
             None => all.servers.push(server),
@@ -49,25 +49,25 @@ fn join(all: &mut Redis, one: Redis) {
     add(&mut all.errors, one.errors);
     for node in one.nodes {
         let mut nodes = all.nodes.iter_mut();
-        match nodes.find(|known| known.address.is_some() && known.address == node.address) {
-            Some(known) => complete(known, node),
+        match nodes.find(|entry| entry.address.is_some() && entry.address == node.address) {
+            Some(entry) => complete(entry, node),
             None => all.nodes.push(node),
         }
     }
 }
 
 /// Adds the figures of a server that the first gateway lacks.
-fn complete(known: &mut Node, other: Node) {
-    *known = Node {
+fn complete(first: &mut Node, other: Node) {
+    *first = Node {
         address: other.address,
-        memory_bytes: known.memory_bytes.or(other.memory_bytes),
-        memory_max_bytes: known.memory_max_bytes.or(other.memory_max_bytes),
-        operations_per_second: known.operations_per_second.or(other.operations_per_second),
-        script_calls: known.script_calls.or(other.script_calls),
-        script_seconds: known.script_seconds.or(other.script_seconds),
-        evicted_keys: known.evicted_keys.or(other.evicted_keys),
-        uptime_seconds: known.uptime_seconds.or(other.uptime_seconds),
-        received_bytes: known.received_bytes.or(other.received_bytes),
-        sent_bytes: known.sent_bytes.or(other.sent_bytes),
+        memory_bytes: first.memory_bytes.or(other.memory_bytes),
+        memory_max_bytes: first.memory_max_bytes.or(other.memory_max_bytes),
+        operations_per_second: first.operations_per_second.or(other.operations_per_second),
+        script_calls: first.script_calls.or(other.script_calls),
+        script_seconds: first.script_seconds.or(other.script_seconds),
+        evicted_keys: first.evicted_keys.or(other.evicted_keys),
+        uptime_seconds: first.uptime_seconds.or(other.uptime_seconds),
+        received_bytes: first.received_bytes.or(other.received_bytes),
+        sent_bytes: first.sent_bytes.or(other.sent_bytes),
     };
 }

@@ -264,8 +264,8 @@ fn a_selection_stays_with_its_client_and_on_a_row() {
 
 #[test]
 fn the_client_of_the_row_is_asked_for_and_no_other() {
-    let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let paths = asked.clone();
+    let requests = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let paths = requests.clone();
     let one = gateway("one", move |path| {
         if path == "/status.json?series=none" {
             return Ok(refused(&[
@@ -280,10 +280,10 @@ fn the_client_of_the_row_is_asked_for_and_no_other() {
     let (mut view, reader) = view_of(vec![one]);
     press(&mut view, &reader, "j\n");
     until(&mut view, &reader, "in 2s");
-    assert_eq!(*asked.lock().unwrap(), ["/clients/user_id:a%E2%80%AE"]);
+    assert_eq!(*requests.lock().unwrap(), ["/clients/user_id:a%E2%80%AE"]);
     press(&mut view, &reader, "\u{1b}j\n");
     assert_shows(&view, &["longer than what the gateway keeps"]);
-    assert_eq!(asked.lock().unwrap().len(), 1, "nothing is asked");
+    assert_eq!(requests.lock().unwrap().len(), 1, "nothing is asked");
 }
 
 #[test]
@@ -338,14 +338,14 @@ fn all_that_is_known_of_a_client_is_shown() {
     let (mut view, reader) = view();
     press(&mut view, &reader, "\n");
     until(&mut view, &reader, "in 2s");
-    let known = [
+    let texts = [
         "of the plan gold",
         "override for user_id:greedy: plan gold",
         "unlimited under this plan: daily",
         "per-path (per path:id)",
         "shared with others: all",
     ];
-    assert_shows(&view, &known);
+    assert_shows(&view, &texts);
 }
 
 #[test]
