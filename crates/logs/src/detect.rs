@@ -29,9 +29,9 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    fn of(format: Format, lines: &[&[u8]], asked: &[String]) -> Self {
+    fn of(format: Format, lines: &[&[u8]], headers: &[String]) -> Self {
         let mut fit = Self {
-            parser: Parser::asked(&format, asked),
+            parser: Parser::with_headers(&format, headers),
             format,
             requests: 0,
             paths: 0,
@@ -74,16 +74,16 @@ impl Fit {
 /// Finds the format of a log, and the wrapper of its lines. The format is `None` if no line is a request.
 pub(crate) fn detect(
     lines: &[&[u8]],
-    said: Option<&Format>,
-    asked: &[String],
+    format: Option<&Format>,
+    headers: &[String],
 ) -> Result<(Option<Fit>, Option<Wrapper>), String> {
-    let plain = format_of(lines, said, asked);
+    let plain = format_of(lines, format, headers);
     let Some(wrapper) = Wrapper::of(lines) else {
         return Ok((plain?, None));
     };
     let contents = wrapper.contents(lines);
     let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-    match (format_of(&contents, said, asked), plain) {
+    match (format_of(&contents, format, headers), plain) {
         (Ok(Some(inner)), _) => Ok((Some(inner), Some(wrapper))),
         (_, Ok(plain)) => Ok((plain, None)),
         (Ok(None), Err(_)) => Ok((None, Some(wrapper))),
@@ -94,20 +94,20 @@ pub(crate) fn detect(
 /// Finds the format that fits the most of these lines. `None` if no line is a request.
 fn format_of(
     lines: &[&[u8]],
-    said: Option<&Format>,
-    asked: &[String],
+    format: Option<&Format>,
+    headers: &[String],
 ) -> Result<Option<Fit>, String> {
     let filled = lines.iter().filter(|line| !line.is_empty()).count();
     if filled == 0 {
         return Ok(None);
     }
-    if let Some(format) = said {
-        let fit = Fit::of(format.clone(), lines, asked);
+    if let Some(format) = format {
+        let fit = Fit::of(format.clone(), lines, headers);
         if fit.requests > 0 || fit.others == filled {
-            return Ok(found(fit));
+            return Ok(rewind(fit));
         }
         let why = reason(&fit);
-        let other = best(lines, asked).filter(|other| other.requests * 2 >= filled);
+        let other = best(lines, headers).filter(|other| other.requests * 2 >= filled);
         let other = other.map_or(String::new(), |other| {
             format!("; they look like {}", other.format.name())
         });
@@ -116,20 +116,20 @@ fn format_of(
             format.name()
         ));
     }
-    match best(lines, asked) {
-        Some(fit) if (fit.requests + fit.others) * 2 >= filled => Ok(found(fit)),
-        _ => Err(unknown(lines, asked)),
+    match best(lines, headers) {
+        Some(fit) if (fit.requests + fit.others) * 2 >= filled => Ok(rewind(fit)),
+        _ => Err(unknown(lines, headers)),
     }
 }
 
 /// Returns the format if a line is a request. Its parser begins again with the first line.
-fn found(mut fit: Fit) -> Option<Fit> {
+fn rewind(mut fit: Fit) -> Option<Fit> {
     fit.parser.rewind();
     fit.first.is_some().then_some(fit)
 }
 
 /// Returns the format with the most requests. If several have the most, returns the first.
-fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
+fn best(lines: &[&[u8]], headers: &[String]) -> Option<Fit> {
     let filled = lines.iter().filter(|line| !line.is_empty());
     let objects = filled
         .clone()
@@ -139,7 +139,7 @@ fn best(lines: &[&[u8]], asked: &[String]) -> Option<Fit> {
         .iter()
         .map(|it| &it.1)
         .filter(|format| is_json(format) == are_json);
-    let fits = formats.map(|format| Fit::of(format.clone(), lines, asked));
+    let fits = formats.map(|format| Fit::of(format.clone(), lines, headers));
     let fits = fits.filter(Fit::is_likely);
     fits.reduce(|best, fit| match fit.requests > best.requests {
         true => fit,
@@ -154,11 +154,11 @@ fn reason(fit: &Fit) -> String {
     }
 }
 
-fn unknown(lines: &[&[u8]], asked: &[String]) -> String {
+fn unknown(lines: &[&[u8]], headers: &[String]) -> String {
     let first = lines.iter().find(|line| !line.is_empty());
     let first = first.copied().unwrap_or_default();
     if first.trim_ascii_start().starts_with(b"{") {
-        let guessed = Fit::of(Format::NginxJson, lines, asked);
+        let guessed = Fit::of(Format::NginxJson, lines, headers);
         let why = match guessed.requests > 0 && guessed.paths == 0 {
             true => "its lines are JSON, and no line has a path under a name that is known",
             false => "its lines are JSON with names that are not known",

@@ -122,7 +122,7 @@ impl Format {
             UpstreamStatus, User, Waited, WouldRefuse,
         };
         let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
-        let known: &[&[Field]] = match self {
+        let lists: &[&[Field]] = match self {
             // Users choose the fields. Most lines may lack the fields listed here, even if users chose them. So lines do not show that
             // choice.
             Self::TidegateJson | Self::TidegateText => &[
@@ -153,8 +153,8 @@ impl Format {
             }
         };
         let mut fields = Fields::default();
-        let known = known.iter().copied().flatten();
-        known.for_each(|field| fields.add(*field));
+        let lists = lists.iter().copied().flatten();
+        lists.for_each(|field| fields.add(*field));
         let headers = self.headers().iter();
         headers.for_each(|name| fields.add_header(name));
         match self {

@@ -267,8 +267,8 @@ impl<R: BufRead> Read for Frames<R> {
             if count > 0 {
                 return Ok(count);
             }
-            let said = decoder.get_checksum_from_data();
-            if said.is_some() && said != decoder.get_calculated_checksum() {
+            let checksum = decoder.get_checksum_from_data();
+            if checksum.is_some() && checksum != decoder.get_calculated_checksum() {
                 return Err(io::Error::new(InvalidData, "its checksum is wrong"));
             }
             *is_within = false;

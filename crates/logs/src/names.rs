@@ -32,7 +32,7 @@ const MAX_NAMES: usize = 512;
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     vocabulary: Vocabulary,
-    known: Vec<Name>,
+    entries: Vec<Name>,
     /// The number of the expected name at each place. Place 0 is before the first name, place n + 1 after name n.
     next: Vec<u16>,
     headers: Vec<Box<str>>,
@@ -54,7 +54,7 @@ impl Names {
     pub(crate) fn new(vocabulary: Vocabulary) -> Self {
         Self {
             vocabulary,
-            known: Vec::new(),
+            entries: Vec::new(),
             next: vec![0],
             headers: Vec::new(),
             is_full: false,
@@ -67,7 +67,7 @@ impl Names {
     /// Returns the name that probably comes next, and its meaning.
     pub(crate) fn expected(&self, place: Place) -> Option<(&[u8], Meaning)> {
         let next = usize::from(*self.next.get(place.0)?);
-        let name = self.known.get(next)?;
+        let name = self.entries.get(next)?;
         Some((&name.text, name.meaning))
     }
 
@@ -79,10 +79,10 @@ impl Names {
 
     /// Returns the meaning of this name, and the place after it.
     pub(crate) fn find(&mut self, place: Place, text: &[u8]) -> (Meaning, Place) {
-        let known = self.known.iter().position(|name| *name.text == *text);
-        let at = match known {
+        let number = self.entries.iter().position(|name| *name.text == *text);
+        let at = match number {
             Some(at) => at,
-            None if self.known.len() < MAX_NAMES && text.len() < 256 => {
+            None if self.entries.len() < MAX_NAMES && text.len() < 256 => {
                 let meaning = self.meaning(text);
                 self.list(text, meaning)
             }
@@ -92,24 +92,24 @@ impl Names {
         if let Some(next) = self.next.get_mut(place.0) {
             *next = at as u16;
         }
-        (self.known[at].meaning, Place(at + 1))
+        (self.entries[at].meaning, Place(at + 1))
     }
 
     /// Adds a name with its meaning, and returns its number.
     pub(crate) fn list(&mut self, text: &[u8], meaning: Meaning) -> usize {
-        self.known.push(Name {
+        self.entries.push(Name {
             text: text.into(),
             meaning,
         });
         // No name has followed this one yet.
         self.next.push(u16::MAX);
-        self.known.len() - 1
+        self.entries.len() - 1
     }
 
     /// Returns the meaning of a stored name.
     pub(crate) fn listed(&self, text: &[u8]) -> Option<Meaning> {
-        let known = self.known.iter().find(|name| *name.text == *text);
-        known.map(|name| name.meaning)
+        let name = self.entries.iter().find(|name| *name.text == *text);
+        name.map(|name| name.meaning)
     }
 
     /// Returns the meaning of a name in the vocabulary.
@@ -117,7 +117,7 @@ impl Names {
         let Ok(name) = std::str::from_utf8(text) else {
             return Meaning::Skip;
         };
-        let found = match self.vocabulary {
+        let meaning = match self.vocabulary {
             Vocabulary::Tidegate => tidegate(name),
             Vocabulary::Nginx => nginx(name).or_else(|| operators(name)),
             Vocabulary::Template => nginx(name).or_else(|| tidegate(name)),
@@ -126,7 +126,7 @@ impl Names {
             Vocabulary::CaddyRequest => caddy_request(name),
             Vocabulary::Headers | Vocabulary::Listed => None,
         };
-        if let Some(meaning) = found {
+        if let Some(meaning) = meaning {
             return meaning;
         }
         let header = match self.vocabulary {
@@ -182,13 +182,13 @@ impl Names {
 
     /// Returns the number of names seen.
     pub(crate) const fn count(&self) -> usize {
-        self.known.len()
+        self.entries.len()
     }
 
     /// Adds the fields of the names in a line and in its objects. The first object has the names of all headers.
     pub(crate) fn add_fields(objects: &[Self], fields: &mut Fields) {
         let headers = objects.first().map_or(&[][..], Self::headers);
-        for name in objects.iter().flat_map(|names| &names.known) {
+        for name in objects.iter().flat_map(|names| &names.entries) {
             name.meaning.gives(fields, headers);
         }
     }
@@ -196,7 +196,7 @@ impl Names {
     /// Whether the names include a time of the request.
     pub(crate) fn has_time(&self) -> bool {
         let is_time = |name: &Name| matches!(name.meaning, Meaning::Start | Meaning::End);
-        self.known.iter().any(is_time)
+        self.entries.iter().any(is_time)
     }
 }
 

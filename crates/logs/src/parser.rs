@@ -64,11 +64,11 @@ pub enum Line<'a> {
 impl Parser {
     /// Makes a parser for lines of this format.
     pub fn new(format: &Format) -> Self {
-        Self::asked(format, &[])
+        Self::with_headers(format, &[])
     }
 
     /// Makes a parser that has places for these request headers, even if lines have many other headers.
-    pub(crate) fn asked(format: &Format, asked: &[String]) -> Self {
+    pub(crate) fn with_headers(format: &Format, headers: &[String]) -> Self {
         let mut objects = vec![Names::new(match format {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,
             Format::NginxJson => Vocabulary::Nginx,
@@ -81,7 +81,7 @@ impl Parser {
             names.header(name);
         }
         if let Format::NginxJson | Format::TraefikJson | Format::Caddy = format {
-            asked.iter().for_each(|name| _ = names.header(name));
+            headers.iter().for_each(|name| _ = names.header(name));
         }
         let lines = match format {
             Format::TidegateJson => Lines::Json(Json::Tidegate),
@@ -223,9 +223,9 @@ impl Parser {
     fn change_fields(&mut self, fields: Fields) {
         let is_full = self.fields.len() >= MAX_VERSIONS;
         let fields = if is_full { Fields::default() } else { fields };
-        let known = self.fields.iter().position(|known| **known == fields);
-        let version = known.unwrap_or(self.fields.len());
-        if known.is_none() {
+        let place = self.fields.iter().position(|other| **other == fields);
+        let version = place.unwrap_or(self.fields.len());
+        if place.is_none() {
             self.fields.push(Arc::new(fields));
         }
         self.version = version as u16;

@@ -85,10 +85,10 @@ impl Source {
         let mut lines = Lines::open(path, &options.stop).map_err(read)?;
         let first = lines.first(detect::LINES).map_err(read)?;
         let first: Vec<_> = first.into_iter().map(|line| lines.bytes(line)).collect();
-        let found = detect(&first, options.format.as_ref(), &options.headers);
-        let (found, wrapper) = found.map_err(|why| Error::Unknown(path.to_owned(), why))?;
+        let result = detect(&first, options.format.as_ref(), &options.headers);
+        let (fit, wrapper) = result.map_err(|why| Error::Unknown(path.to_owned(), why))?;
         let size = std::fs::metadata(path).ok().filter(|it| it.is_file());
-        let (format, parser, begins, resolution) = match found {
+        let (format, parser, begins, resolution) = match fit {
             Some(fit) => (Some(fit.format), fit.parser, fit.first, fit.resolution),
             None => {
                 let format = options.format.clone();

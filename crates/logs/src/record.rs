@@ -271,10 +271,10 @@ fn duration(text: &[u8], unit: Unit) -> Result<u64, &'static str> {
 }
 
 /// Returns the time with the finer resolution.
-fn finer(known: Option<Time>, other: Option<Time>) -> Result<Time, &'static str> {
+fn finer(first: Option<Time>, other: Option<Time>) -> Result<Time, &'static str> {
     let other = other.ok_or("expected a time, such as 22/Nov/2026:15:32:17 +0000")?;
-    Ok(known
-        .filter(|known| known.resolution < other.resolution)
+    Ok(first
+        .filter(|first| first.resolution < other.resolution)
         .unwrap_or(other))
 }
 

@@ -48,8 +48,8 @@ impl TimeReader {
     /// Reads a date with its zone. Returns the last result if the text is the same.
     fn seconds(&mut self, head: &[u8], zone: &[u8]) -> Option<u64> {
         let length = head.len() + zone.len();
-        let known = &self.text[..self.length];
-        if known.len() == length && known.starts_with(head) && known.ends_with(zone) {
+        let previous = &self.text[..self.length];
+        if previous.len() == length && previous.starts_with(head) && previous.ends_with(zone) {
             return Some(self.micros);
         }
         let offset = offset(zone)?;

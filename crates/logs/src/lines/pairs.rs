@@ -10,11 +10,11 @@ use crate::time::{TimeReader, number};
 /// Reads a line. Text before the time, such as a prefix of journald, is left out.
 pub(crate) fn read(line: &[u8], names: &mut Names, values: &mut Values) -> Result<Kind, LineError> {
     let mut cursor = Cursor::new(line);
-    let Some(found) = memchr::memmem::find(line, b" access: ") else {
+    let Some(marker) = memchr::memmem::find(line, b" access: ") else {
         return other(line, &mut values.times);
     };
-    cursor.at = found + b" access: ".len();
-    let head = &line[..found];
+    cursor.at = marker + b" access: ".len();
+    let head = &line[..marker];
     let level = head.strip_suffix(b" INFO");
     let Some(head) = level.or_else(|| head.strip_suffix(b" WARN")) else {
         return other(line, &mut values.times);

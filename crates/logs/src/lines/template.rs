@@ -91,12 +91,12 @@ impl Template {
             &self.before,
             "expected the text that the template begins with",
         )?;
-        let (mut tries, mut found) = (MAX_TRIES, [Span::default(); MAX_VARIABLES]);
-        self.variable(0, cursor, values, (&mut tries, &mut found))?;
+        let (mut tries, mut spans) = (MAX_TRIES, [Span::default(); MAX_VARIABLES]);
+        self.variable(0, cursor, values, (&mut tries, &mut spans))?;
         if tries < MAX_TRIES {
             // Drops the values of failed tries.
             values.record = Record::default();
-            for ((meaning, _), span) in self.variables.iter().zip(found) {
+            for ((meaning, _), span) in self.variables.iter().zip(spans) {
                 cursor.take(values, *meaning, span)?;
             }
         }
@@ -110,7 +110,7 @@ impl Template {
         number: usize,
         cursor: Cursor<'_>,
         values: &mut Values,
-        (tries, found): (&mut u32, &mut [Span; MAX_VARIABLES]),
+        (tries, spans): (&mut u32, &mut [Span; MAX_VARIABLES]),
     ) -> Result<(), LineError> {
         let Some((meaning, text)) = self.variables.get(number) else {
             return Ok(());
@@ -139,14 +139,14 @@ impl Template {
                 return Err(first.unwrap_or_else(|| cursor.error(what)));
             };
             let escaped = line[start..end].contains(&b'\\');
-            found[number] = Span::new(start, end, escaped);
-            let taken = cursor.take(values, *meaning, found[number]);
+            spans[number] = Span::new(start, end, escaped);
+            let taken = cursor.take(values, *meaning, spans[number]);
             let behind = Cursor {
                 line,
                 at: end + text.len(),
             };
             let read = taken.and_then(|()| {
-                self.variable(number + 1, behind, values, (&mut *tries, &mut *found))
+                self.variable(number + 1, behind, values, (&mut *tries, &mut *spans))
             });
             let Err(error) = read else {
                 return Ok(());
