@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// The headers that any response may have.
-const KNOWN: [&str; 13] = [
+const NAMES: [&str; 13] = [
     "content-type",
     "content-length",
     "date",
@@ -66,7 +66,7 @@ pub struct Client {
     from: Option<IpAddr>,
     manner: Manner,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    known: HashSet<HeaderName>,
+    names: HashSet<HeaderName>,
     connection: Mutex<Option<Connection>>,
     connected: AtomicUsize,
 }
@@ -115,7 +115,7 @@ impl Client {
             from: None,
             manner,
             tls: None,
-            known: KNOWN.map(HeaderName::from_static).into(),
+            names: NAMES.map(HeaderName::from_static).into(),
             connection: Mutex::default(),
             connected: AtomicUsize::new(0),
         }
@@ -124,7 +124,7 @@ impl Client {
     /// Allows one more header in responses.
     #[must_use]
     pub fn knows(mut self, name: &str) -> Self {
-        self.known.insert(name.parse().unwrap());
+        self.names.insert(name.parse().unwrap());
         self
     }
 
@@ -163,10 +163,10 @@ impl Client {
     ///
     /// The request's URI is a path. `host` is the server's address unless the request sets it.
     pub async fn request(&self, request: Request<BoxBody>) -> Answer {
-        let asked = format!("{} {}", request.method(), request.uri());
+        let line = format!("{} {}", request.method(), request.uri());
         self.try_request(request)
             .await
-            .unwrap_or_else(|e| panic!("{asked}: no answer: {e:?}"))
+            .unwrap_or_else(|e| panic!("{line}: no answer: {e:?}"))
     }
 
     /// Sends a request like [`request`](Self::request), but returns an error if there is no answer. Panics only on headers that were not
@@ -269,7 +269,7 @@ impl Client {
     fn check(&self, headers: &HeaderMap) {
         for name in headers.keys() {
             assert!(
-                self.known.contains(name),
+                self.names.contains(name),
                 "the response has a header nobody announced: {name}\n{headers:#?}"
             );
             if name != header::SET_COOKIE {

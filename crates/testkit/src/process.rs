@@ -82,15 +82,15 @@ impl Process {
     /// Waits like [`wait_for_line`](Self::wait_for_line) for the `nth` line that contains `pattern`, counted from 1.
     pub async fn wait_for_nth_line(&self, pattern: &str, nth: usize, within: Duration) -> String {
         // Searches each line only once.
-        let (mut seen, mut found) = (0, Vec::new());
+        let (mut seen, mut places) = (0, Vec::new());
         let mut is_there = |lines: &Vec<String>| {
             let new = lines.iter().enumerate().skip(seen);
-            found.extend(
+            places.extend(
                 new.filter(|(_, line)| line.contains(pattern))
                     .map(|(at, _)| at),
             );
             seen = lines.len();
-            found.len() >= nth
+            places.len() >= nth
         };
         let mut lines = self.lines.clone();
         let lines = match timeout(within, lines.wait_for(&mut is_there)).await {
@@ -99,11 +99,11 @@ impl Process {
             Err(_) => None,
         };
         if let Some(lines) = lines {
-            return lines[found[nth - 1]].clone();
+            return lines[places[nth - 1]].clone();
         }
         panic!(
             "no {pattern:?} (number {nth}) within {within:?} in the output of {}",
-            self.told()
+            self.describe()
         );
     }
 
@@ -112,7 +112,7 @@ impl Process {
         assert!(
             self.child.try_wait().unwrap().is_none(),
             "SIG{name} for {}",
-            self.told()
+            self.describe()
         );
         signal(self.id, name);
     }
@@ -127,7 +127,7 @@ impl Process {
     pub async fn wait(&mut self, within: Duration) -> ExitStatus {
         match timeout(within, self.child.wait()).await {
             Ok(status) => status.unwrap(),
-            Err(_) => panic!("still running after {within:?}: {}", self.told()),
+            Err(_) => panic!("still running after {within:?}: {}", self.describe()),
         }
     }
 
@@ -143,9 +143,9 @@ impl Process {
 
     fn status_kb(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap();
-        let found = status.lines().find_map(|line| line.strip_prefix(name));
-        let found = found.expect("it has ended").trim();
-        found.trim_end_matches(" kB").parse().unwrap()
+        let value = status.lines().find_map(|line| line.strip_prefix(name));
+        let value = value.expect("it has ended").trim();
+        value.trim_end_matches(" kB").parse().unwrap()
     }
 
     /// Returns the processor time that it has used.
@@ -165,7 +165,7 @@ impl Process {
             .count()
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         format!(
             "{} (process {}):\n{}",
             self.name,

@@ -120,8 +120,8 @@ impl RawClient {
                 return Ok(response);
             }
             if closed {
-                let told = format!("closed after {:?}", String::from_utf8_lossy(&self.unread));
-                return Err(io::Error::new(ErrorKind::UnexpectedEof, told));
+                let message = format!("closed after {:?}", String::from_utf8_lossy(&self.unread));
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, message));
             }
             closed = timeout_at(deadline, self.stream.read_buf(&mut self.unread)).await?? == 0;
         }

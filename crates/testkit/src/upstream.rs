@@ -141,15 +141,15 @@ impl Upstream {
     pub fn echo_speaking(speaks: Speaks) -> Self {
         Self::speaking(speaks, |request| async move {
             let mut answer = Response::new(());
-            let asked = request.headers();
-            if let Some(kind) = asked.get(header::CONTENT_TYPE) {
+            let headers = request.headers();
+            if let Some(kind) = headers.get(header::CONTENT_TYPE) {
                 answer
                     .headers_mut()
                     .insert(header::CONTENT_TYPE, kind.clone());
             }
             // hyper sends only the trailers that are named here, and only if the request has `te: trailers`.
-            if asked.get(header::TE).is_some_and(|te| te == "trailers") {
-                for names in asked.get_all(header::TRAILER) {
+            if headers.get(header::TE).is_some_and(|te| te == "trailers") {
+                for names in headers.get_all(header::TRAILER) {
                     answer.headers_mut().append(header::TRAILER, names.clone());
                 }
             }

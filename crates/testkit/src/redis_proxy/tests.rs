@@ -29,8 +29,8 @@ async fn a_fault_strikes_the_call_that_it_is_meant_for() {
         count(&mut connection).await.unwrap_err();
         assert_eq!(proxy.struck().len(), nth + 1);
         counted += i64::from(ran);
-        let known = redis.command(&["GET", "key"]).await.as_int();
-        assert_eq!(known, counted, "{fault:?}");
+        let value = redis.command(&["GET", "key"]).await.as_int();
+        assert_eq!(value, counted, "{fault:?}");
     }
 }
 
@@ -41,9 +41,9 @@ async fn replies_come_late_and_are_held_back_and_connections_reset() {
     let mut connection = RedisConnection::open(proxy.addr()).await.unwrap();
     let late = Duration::from_millis(50);
     proxy.strike(0, CallFault::AnsweredLate(late));
-    let asked = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     assert_eq!(count(&mut connection).await.unwrap(), 1);
-    assert!(asked.elapsed() >= late);
+    assert!(start.elapsed() >= late);
     proxy.strike(0, CallFault::SentLate(late));
     {
         let mut asking = Box::pin(count(&mut connection));

@@ -147,18 +147,18 @@ impl Runner {
     async fn fail_for<T: Trial>(self, findings: Vec<T>, servers: &Arc<Servers>) {
         let count = findings.len();
         let mut shown: Vec<&'static str> = Vec::new();
-        for found in findings {
-            let promise = found.broken()[0];
+        for finding in findings {
+            let promise = finding.broken()[0];
             if shown.contains(&promise) {
-                eprintln!("\n{}", found.report());
+                eprintln!("\n{}", finding.report());
                 continue;
             }
             shown.push(promise);
-            let whole = found.name().clone();
+            let whole = finding.name().clone();
             let shrinks = std::env::var(SHRINK).as_deref() != Ok("no");
             let small = match shrinks {
-                true => shrink::shrink(found, servers).await,
-                false => found,
+                true => shrink::shrink(finding, servers).await,
+                false => finding,
             };
             eprintln!(
                 "\ntrial {whole}, as small as it was made:\n{}\nagain: {TRIAL}={} cargo test -p {} --test trials one -- --nocapture\n",
@@ -175,16 +175,16 @@ impl Runner {
 /// failed only because the machine was busy. If [`TRIALS`] is set, findings need no confirmation.
 async fn confirmed<T: Trial>(findings: Vec<T>, servers: &Arc<Servers>) -> Vec<T> {
     let mut confirmed = Vec::new();
-    'findings: for found in findings {
-        let promise = found.broken()[0];
+    'findings: for finding in findings {
+        let promise = finding.broken()[0];
         for _ in 0..AGAIN {
-            let again = judged::<T>(found.name(), servers).await;
+            let again = judged::<T>(finding.name(), servers).await;
             if again.broken().contains(&promise) {
-                confirmed.push(found);
+                confirmed.push(finding);
                 continue 'findings;
             }
         }
-        eprintln!("trial {}: not found again", found.name());
+        eprintln!("trial {}: not found again", finding.name());
     }
     confirmed
 }

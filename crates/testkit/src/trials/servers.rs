@@ -122,31 +122,31 @@ impl Servers {
 
     /// Takes the primary with its sentinels, when all other trials are done with them.
     pub async fn take_sentinels(&self) -> Taken {
-        let mut known = self.sentinels.clone().lock_owned().await;
-        let before = known.take();
+        let mut guard = self.sentinels.clone().lock_owned().await;
+        let before = guard.take();
         // The wait for sentinels must stay on one thread.
         let runtime = Handle::current();
         let ready = spawn_blocking(move || runtime.block_on(sentinels(before)));
         let sentinels = ready.await.unwrap();
-        *known = Some(sentinels.clone());
-        Taken::Sentinels(sentinels, known)
+        *guard = Some(sentinels.clone());
+        Taken::Sentinels(sentinels, guard)
     }
 
     /// Takes the cluster, when all other trials are done with it.
     pub async fn take_cluster(&self) -> Taken {
-        let mut known = self.cluster.clone().lock_owned().await;
-        let cluster = match &*known {
+        let mut guard = self.cluster.clone().lock_owned().await;
+        let cluster = match &*guard {
             Some(cluster) => cluster.clone(),
             None => {
                 // The wait for a cluster must stay on one thread.
                 let runtime = Handle::current();
                 let started = spawn_blocking(move || runtime.block_on(RedisCluster::start()));
                 let cluster = Arc::new(started.await.unwrap());
-                *known = Some(cluster.clone());
+                *guard = Some(cluster.clone());
                 cluster
             }
         };
-        Taken::Cluster(cluster, known)
+        Taken::Cluster(cluster, guard)
     }
 
     /// Returns a server to the pool, for the next trial.

@@ -16,9 +16,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 const TRIES: usize = 3;
 
 /// Returns the smallest trial found that breaks the same promise.
-pub(super) async fn shrink<T: Trial>(found: T, servers: &Arc<Servers>) -> T {
+pub(super) async fn shrink<T: Trial>(finding: T, servers: &Arc<Servers>) -> T {
     let deadline = Instant::now() + LONGEST;
-    let mut smallest = found;
+    let mut smallest = finding;
     let mut size = smallest.parts().work.len().div_ceil(2).max(1);
     loop {
         let mut smaller = false;
@@ -26,8 +26,8 @@ pub(super) async fn shrink<T: Trial>(found: T, servers: &Arc<Servers>) -> T {
             if Instant::now() > deadline {
                 return smallest;
             }
-            if let Some(found) = still(&smallest, &name, servers).await {
-                smallest = found;
+            if let Some(finding) = still(&smallest, &name, servers).await {
+                smallest = finding;
                 smaller = true;
                 break;
             }
@@ -41,8 +41,8 @@ pub(super) async fn shrink<T: Trial>(found: T, servers: &Arc<Servers>) -> T {
     }
 }
 
-async fn still<T: Trial>(found: &T, name: &Name, servers: &Arc<Servers>) -> Option<T> {
-    let promise = *found.broken().first()?;
+async fn still<T: Trial>(finding: &T, name: &Name, servers: &Arc<Servers>) -> Option<T> {
+    let promise = *finding.broken().first()?;
     for _ in 0..TRIES {
         let mut trial = judged::<T>(name, servers).await;
         if trial.broken().contains(&promise) {
