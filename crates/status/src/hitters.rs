@@ -182,7 +182,7 @@ impl<N: Clone> Hitters<N> {
     /// first.
     pub fn nearest(&self) -> Vec<NearKey<N>> {
         let since = self.turns.load(Ordering::Relaxed) - NEAR_TURNS;
-        let mut found: HashMap<(u64, u32), (u32, NearKey<N>)> = HashMap::new();
+        let mut latest: HashMap<(u64, u32), (u32, NearKey<N>)> = HashMap::new();
         let share = |it: &NearKey<N>| {
             let left = u128::from(it.nearness.left) << 32;
             left / u128::from(it.nearness.of.max(1))
@@ -191,21 +191,21 @@ impl<N: Clone> Hitters<N> {
             // Hold the lock only while the table is copied, because requests wait for it.
             let seen: Vec<_> = shard.lock().near.seen(since).collect();
             for (tick, seen) in seen {
-                match found.entry((seen.key, seen.nearness.limit)) {
+                match latest.entry((seen.key, seen.nearness.limit)) {
                     Vacant(place) => {
                         place.insert((tick, seen));
                     }
-                    Occupied(mut known) => {
+                    Occupied(mut entry) => {
                         // The latest turn counts. Within one turn the order of requests is unknown, so the smallest share counts.
-                        let (before, known_share) = (known.get().0, share(&known.get().1));
-                        if before < tick || before == tick && share(&seen) < known_share {
-                            known.insert((tick, seen));
+                        let (before, share_before) = (entry.get().0, share(&entry.get().1));
+                        if before < tick || before == tick && share(&seen) < share_before {
+                            entry.insert((tick, seen));
                         }
                     }
                 }
             }
         }
-        let mut nearest: Vec<_> = found.into_values().map(|(_, it)| it).collect();
+        let mut nearest: Vec<_> = latest.into_values().map(|(_, it)| it).collect();
         nearest.sort_by_key(|it| (share(it), it.nearness.limit, it.key));
         nearest
     }
@@ -250,7 +250,7 @@ mod tests {
             hitters.count(7, added, &near, || "seven");
         };
         let refused = Some((Measure::Refused, 1));
-        let found = || -> Vec<_> {
+        let nearest = || -> Vec<_> {
             let nearest = hitters.nearest().into_iter();
             nearest
                 .map(|it| (it.nearness.limit, it.nearness.left))
@@ -258,17 +258,17 @@ mod tests {
         };
         count(refused, &[(0, 0), (1, 0)]);
         count(refused, &[(0, 0), (1, 0), (99, 0)]);
-        assert_eq!(found(), [(0, 0), (1, 0), (99, 0)]);
+        assert_eq!(nearest(), [(0, 0), (1, 0), (99, 0)]);
         count(None, &[(1, 5)]);
-        assert_eq!(found(), [(0, 0), (99, 0), (1, 5)]);
+        assert_eq!(nearest(), [(0, 0), (99, 0), (1, 5)]);
         count(refused, &[(1, 0)]);
-        assert_eq!(found(), [(0, 0), (1, 0), (99, 0)]);
+        assert_eq!(nearest(), [(0, 0), (1, 0), (99, 0)]);
         // Limit 0 refuses a request in each turn, so it stays listed. The other limits are listed for only a minute.
         for _ in 0..2 * NEAR_TURNS {
             hitters.turn();
             count(refused, &[(0, 0)]);
         }
-        assert_eq!(found(), [(0, 0)]);
+        assert_eq!(nearest(), [(0, 0)]);
         let top = hitters.top().start;
         let refused = top[Measure::Refused as usize].total();
         assert_eq!(refused, 3 + 2 * u64::from(NEAR_TURNS));
@@ -294,26 +294,26 @@ mod tests {
             }
         });
         near(8, nearness(0, 0), "eight");
-        let found = || -> Vec<_> {
+        let nearest = || -> Vec<_> {
             let nearest = hitters.nearest().into_iter();
             nearest
                 .map(|it| (it.name, it.nearness.limit, it.nearness.left))
                 .collect()
         };
         assert_eq!(
-            found(),
+            nearest(),
             [("eight", 0, 0), ("seven", 1, 5), ("seven", 0, 20)]
         );
         for _ in 0..NEAR_TURNS {
             hitters.turn();
         }
         near(8, nearness(0, 3), "eight");
-        assert_eq!(found().len(), 3, "a minute is not over");
+        assert_eq!(nearest().len(), 3, "a minute is not over");
         hitters.turn();
-        assert_eq!(found(), [("eight", 0, 3)]);
+        assert_eq!(nearest(), [("eight", 0, 3)]);
         for key in 0..100_000 {
             near(key, nearness(0, 1), "many");
         }
-        assert!(found().len() <= 2 * 512);
+        assert!(nearest().len() <= 2 * 512);
     }
 }

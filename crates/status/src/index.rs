@@ -41,7 +41,7 @@ impl<const CELLS: usize> Index<CELLS> {
         loop {
             let place = usize::from(self.cells[cell]);
             match list.get(place) {
-                Some(known) if known.key() == key => return Ok(place),
+                Some(entry) if entry.key() == key => return Ok(place),
                 Some(_) => cell = (cell + 1) % CELLS,
                 None => return Err(FreeCell(cell)),
             }

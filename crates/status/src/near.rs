@@ -276,14 +276,14 @@ impl<N> Seen<N> {
     #[inline(never)]
     fn note(&mut self, index: usize, near: &NearLimits, tick: u32) {
         let (limit, left, of) = (near.limits[index], near.left[index], near.of[index]);
-        let known = self.limits.iter().position(|known| *known == limit);
+        let place = self.limits.iter().position(|other| *other == limit);
         // Places before `index` already have limits of this request.
         let lowest = || (index..LIMITS).min_by_key(|at| self.rank_of(*at));
-        let Some(at) = known.or_else(lowest) else {
+        let Some(at) = place.or_else(lowest) else {
             return;
         };
         // If a key is near more than [`LIMITS`] limits, the limits with the fewest units left stay.
-        if known.is_none() && self.rank_of(at) >= rank(tick, left) {
+        if place.is_none() && self.rank_of(at) >= rank(tick, left) {
             return;
         }
         (self.limits[at], self.ticks[at]) = (limit, tick);

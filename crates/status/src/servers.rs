@@ -88,12 +88,12 @@ mod tests {
             ("a", "1", "healthy"),
             ("a", "2", "unhealthy"),
         ];
-        let told: Vec<_> = servers.look(states(&first));
+        let changes: Vec<_> = servers.look(states(&first));
         let expected = [
             "The server 2 of a fails its checks.",
             "The server 1 of b failed too often and is left out for a while.",
         ];
-        assert_eq!(told, expected.map(|text| (State::Warning, text.into())));
+        assert_eq!(changes, expected.map(|text| (State::Warning, text.into())));
         assert_eq!(servers.look(states(&first)), []);
         let mut health = Health::default();
         servers.add_to(&mut health);
@@ -103,14 +103,14 @@ mod tests {
         ];
         assert_eq!(health.reasons, expected);
         assert_eq!(health.state, State::Failing);
-        let told = servers.look(states(&[("b", "1", "failing"), ("c", "1", "failing")]));
+        let changes = servers.look(states(&[("b", "1", "failing"), ("c", "1", "failing")]));
         let failing = |it| {
             (
                 State::Warning,
                 format!("The server 1 of {it} fails all requests."),
             )
         };
-        assert_eq!(told, ["b", "c"].map(failing));
+        assert_eq!(changes, ["b", "c"].map(failing));
         let more = [
             ("b", "1", "failing"),
             ("c", "1", "failing"),
@@ -125,8 +125,8 @@ mod tests {
         ];
         assert_eq!(health.reasons, expected);
         assert_eq!(health.state, State::Warning);
-        let told = servers.look(states(&[("b", "1", "healthy")]));
+        let changes = servers.look(states(&[("b", "1", "healthy")]));
         let back = "The server 1 of b takes requests again.";
-        assert_eq!(told, [(State::Ok, back.into())]);
+        assert_eq!(changes, [(State::Ok, back.into())]);
     }
 }

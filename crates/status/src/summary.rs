@@ -62,8 +62,8 @@ impl<N> Summary<N> {
 
     /// Returns the bounds of this key, if it is listed.
     pub fn get(&self, key: u64) -> Option<&Entry<N>> {
-        let found = self.entries.binary_search_by_key(&key, |(key, _)| *key);
-        found.ok().map(|at| &self.entries[at].1)
+        let place = self.entries.binary_search_by_key(&key, |(key, _)| *key);
+        place.ok().map(|at| &self.entries[at].1)
     }
 
     /// Adds the counts of another stream.

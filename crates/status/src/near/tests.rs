@@ -34,11 +34,11 @@ fn who_has_less_left_takes_the_place_of_others_and_who_was_not_seen_makes_place(
     };
     assert!(left(&table).iter().all(|left| *left == 8));
     // A known key that has more units left again stays, until other keys have fewer.
-    let known = names(&table)[0];
-    add(&mut table, known, nearness(15), 1, |_| unreachable!());
+    let name = names(&table)[0];
+    add(&mut table, name, nearness(15), 1, |_| unreachable!());
     assert!(left(&table).contains(&15));
     (500_000..500_100).for_each(|key| add(&mut table, key, nearness(7), 1, |key| key));
-    assert!(!names(&table).contains(&known));
+    assert!(!names(&table).contains(&name));
     // If all keys of this turn have no units left, other keys get no place.
     (0..100_000).for_each(|key| add(&mut table, key, nearness(0), 1, |key| key));
     let first = names(&table);

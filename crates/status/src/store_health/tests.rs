@@ -60,13 +60,13 @@ fn most_calls_of_some_seconds_are() {
     let well = [second(100, 0); 9];
     let ill = [second(100, 90); 9];
     // Five seconds later, nine of ten calls of the window succeed.
-    let told = changes([&well[..], &ill, &well, &well].concat());
-    assert_eq!(told, [(11, Silent), (22, Deciding)]);
+    let states = changes([&well[..], &ill, &well, &well].concat());
+    assert_eq!(states, [(11, Silent), (22, Deciding)]);
     // If half of the calls fail, the state does not change.
     let half = [second(100, 50); 30];
     assert_eq!(changes(half), []);
-    let told = changes([&ill[..], &half].concat());
-    assert_eq!(told, [(1, Silent)]);
+    let states = changes([&ill[..], &half].concat());
+    assert_eq!(states, [(1, Silent)]);
 }
 
 #[test]
@@ -76,17 +76,17 @@ fn few_calls_are_enough_if_all_fail_and_silence_proves_nothing() {
         seconds.push(second(1, failures));
         seconds
     };
-    let told = changes([rare(1).repeat(9), vec![second(0, 0); 300]].concat());
-    assert_eq!(told, [(31 * 5 - 1, Silent)]);
-    let told = changes([rare(1).repeat(9), rare(0)].concat());
-    assert_eq!(told, [(31 * 5 - 1, Silent), (31 * 10 - 1, Deciding)]);
+    let states = changes([rare(1).repeat(9), vec![second(0, 0); 300]].concat());
+    assert_eq!(states, [(31 * 5 - 1, Silent)]);
+    let states = changes([rare(1).repeat(9), rare(0)].concat());
+    assert_eq!(states, [(31 * 5 - 1, Silent), (31 * 10 - 1, Deciding)]);
     assert_eq!(changes([rare(1).repeat(4), rare(0)].concat().repeat(3)), []);
 }
 
 #[test]
 fn what_failed_before_there_was_a_connection_does_not_count() {
-    let told = changes([[LOST; 9], [second(100, 1); 9]].concat());
-    assert_eq!(told, [(1, Unreachable), (10, Deciding)]);
+    let states = changes([[LOST; 9], [second(100, 1); 9]].concat());
+    assert_eq!(states, [(1, Unreachable), (10, Deciding)]);
     let once = [&[second(100, 1); 5][..], &[LOST]].concat();
     assert_eq!(changes(once.repeat(9)), [], "it was connected to again");
 }
@@ -100,24 +100,27 @@ fn a_connection_that_comes_and_goes_without_decisions_is_told_of_once() {
         vec![LOST, LOST, fails],
         vec![fails, LOST, LOST, fails],
     ] {
-        let told = changes(round.repeat(20));
-        assert!(!told.is_empty(), "{round:?}");
-        assert!(told.iter().all(|(_, state)| *state != Deciding), "{told:?}");
-        assert!(told.len() <= 2, "{told:?}");
+        let states = changes(round.repeat(20));
+        assert!(!states.is_empty(), "{round:?}");
+        assert!(
+            states.iter().all(|(_, state)| *state != Deciding),
+            "{states:?}"
+        );
+        assert!(states.len() <= 2, "{states:?}");
     }
-    let told = changes([[LOST; 9], [fails; 9]].concat());
-    assert_eq!(told, [(1, Unreachable), (10, Silent)]);
+    let states = changes([[LOST; 9], [fails; 9]].concat());
+    assert_eq!(states, [(1, Unreachable), (10, Silent)]);
 }
 
 #[test]
 fn nodes_that_fail_are_a_part() {
-    let told = changes([[nodes(1, 1, 30); 9], [nodes(0, 0, 0); 9]].concat());
-    assert_eq!(told, [(1, Partial), (13, Deciding)]);
+    let states = changes([[nodes(1, 1, 30); 9], [nodes(0, 0, 0); 9]].concat());
+    assert_eq!(states, [(1, Partial), (13, Deciding)]);
     // An open circuit breaker without calls is no failure.
     assert_eq!(changes([nodes(0, 1, 0); 90]), []);
-    let told = changes([vec![nodes(0, 1, 30); 9], vec![nodes(0, 1, 0); 90]].concat());
-    assert_eq!(told, [(1, Partial), (68, Deciding)]);
+    let states = changes([vec![nodes(0, 1, 30); 9], vec![nodes(0, 1, 0); 90]].concat());
+    assert_eq!(states, [(1, Partial), (68, Deciding)]);
     // If all nodes fail, the state is more than `Partial`.
-    let told = changes([[nodes(1, 1, 30); 9], [nodes(1, 3, 99); 9]].concat());
-    assert_eq!(told, [(1, Partial), (10, Silent)]);
+    let states = changes([[nodes(1, 1, 30); 9], [nodes(1, 3, 99); 9]].concat());
+    assert_eq!(states, [(1, Partial), (10, Silent)]);
 }
