@@ -58,8 +58,8 @@ impl Format {
         let (kind, pieces) = match format {
             AccessFormat::Text(fields) => (Kind::Text, named(fields, " ", "=")),
             AccessFormat::Json(fields) => (Kind::Json, named(fields, ",\"", "\":")),
-            AccessFormat::Common => (Kind::Template, known(COMMON)),
-            AccessFormat::Combined => (Kind::Template, known(&[COMMON, COMBINED].concat())),
+            AccessFormat::Common => (Kind::Template, pieces_of(COMMON)),
+            AccessFormat::Combined => (Kind::Template, pieces_of(&[COMMON, COMBINED].concat())),
             AccessFormat::Template(pieces) => (Kind::Template, bare(pieces, Style::Plain)),
         };
         let pieces: Box<[Piece]> = pieces.into();
@@ -175,7 +175,7 @@ fn bare(pieces: &[AccessPiece], client: Style) -> Vec<Piece> {
 }
 
 /// Returns the pieces of a standard format, in which the client's name is one word.
-fn known(template: &str) -> Vec<Piece> {
+fn pieces_of(template: &str) -> Vec<Piece> {
     // The standard templates have no errors.
     let pieces = AccessPiece::template(template).unwrap_or_default();
     bare(&pieces, Style::OneWord)

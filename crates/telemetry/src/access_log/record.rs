@@ -186,7 +186,7 @@ impl Record {
     fn tightest(&self) -> Option<&Verdict> {
         let decided = self.decided.as_ref()?;
         let at = decided.tightest?;
-        decided.verdicts().find(|said| said.index == at)?.verdict
+        decided.verdicts().find(|entry| entry.index == at)?.verdict
     }
 
     fn limit(&self) -> Option<&Limit> {

@@ -190,8 +190,8 @@ fields! {
 impl AccessField {
     /// Returns the field of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let found = Self::ALL.iter().find(|field| field.name() == name);
-        found.copied()
+        let field = Self::ALL.iter().find(|field| field.name() == name);
+        field.copied()
     }
 
     /// Returns the default fields of text and JSON lines.

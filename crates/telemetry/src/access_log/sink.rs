@@ -204,9 +204,9 @@ mod tests {
             disk.room = 100;
             append_lines(&mut disk, &mut unfinished, b"six\n").unwrap();
             let written = String::from_utf8(disk.written).unwrap();
-            let known = ["one", "two", "three", "four", "six"];
+            let texts = ["one", "two", "three", "four", "six"];
             assert!(
-                written.lines().all(|line| known.contains(&line)),
+                written.lines().all(|line| texts.contains(&line)),
                 "{written:?}"
             );
             assert_eq!(

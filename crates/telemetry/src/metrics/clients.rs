@@ -68,8 +68,8 @@ impl ClientMetrics {
     /// Returns the limit of a rule with its number.
     pub(super) fn numbered(&self, rule: &Rule, name: &Arc<str>) -> NumberedLimit {
         let mut limits = self.limits.lock();
-        let known = limits.iter().position(|limit| limit == name);
-        let number = known.unwrap_or_else(|| {
+        let place = limits.iter().position(|limit| limit == name);
+        let number = place.unwrap_or_else(|| {
             limits.push(name.clone());
             limits.len() - 1
         });
@@ -177,8 +177,10 @@ impl ClientName {
 
 /// Returns the place of the refusing limit with the longest wait, and this wait in seconds.
 fn longest_refusal(decided: &Decided) -> Option<(usize, u64)> {
-    let refusing = decided.verdicts().filter(|said| !said.limit.is_observed());
-    let refusing = refusing.filter_map(|said| Some((said.index, said.verdict?)));
+    let refusing = decided
+        .verdicts()
+        .filter(|entry| !entry.limit.is_observed());
+    let refusing = refusing.filter_map(|entry| Some((entry.index, entry.verdict?)));
     let refusing = refusing.filter(|(_, verdict)| !verdict.allowed);
     let longest = refusing.max_by_key(|(_, verdict)| verdict.retry_after);
     longest.map(|(index, verdict)| (index, verdict.retry_after.div_ceil(1_000_000)))

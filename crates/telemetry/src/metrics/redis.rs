@@ -134,17 +134,17 @@ impl Page<'_> {
         help: &str,
         read: impl Fn(&RedisInfo) -> Option<M>,
     ) -> fmt::Result {
-        let said = self.nodes.iter();
-        let said = said.filter_map(|node| Some((node.node.as_ref(), read(&node.info)?)));
-        let said: Vec<_> = said.collect();
-        let Some((_, first)) = said.first() else {
+        let nodes = self.nodes.iter();
+        let nodes = nodes.filter_map(|node| Some((node.node.as_ref(), read(&node.info)?)));
+        let nodes: Vec<_> = nodes.collect();
+        let Some((_, first)) = nodes.first() else {
             return Ok(());
         };
         let kind = first.metric_type();
         let mut encoder = self
             .encoder
             .encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for (node, metric) in &said {
+        for (node, metric) in &nodes {
             match node {
                 Some(node) => {
                     let node = (*node).clone();

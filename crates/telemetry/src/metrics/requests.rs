@@ -91,8 +91,8 @@ impl RequestMetrics {
     /// Returns the counters of this route. Each call returns the same counters.
     pub(super) fn of(&self, route: &Arc<str>) -> Arc<RouteRequests> {
         let mut routes = self.routes.lock();
-        if let Some(known) = routes.get(route) {
-            return known.clone();
+        if let Some(requests) = routes.get(route) {
+            return requests.clone();
         }
         let requests = Arc::new(RouteRequests::new(self, route));
         routes.insert(route.clone(), requests.clone());

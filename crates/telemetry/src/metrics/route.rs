@@ -205,8 +205,8 @@ impl RouteMetrics {
     // Few requests have such an answer. Without this code inline, the common path has more registers.
     #[cold]
     #[inline(never)]
-    fn body_cost(&self, told: BodyCost) {
-        let result = match told {
+    fn body_cost(&self, cost: BodyCost) {
+        let result = match cost {
             BodyCost::NotAsked | BodyCost::Pending => return,
             BodyCost::Unreadable => "unreadable",
             BodyCost::Missing => "missing",
@@ -229,12 +229,12 @@ impl RouteMetrics {
             Via::Remembered => 2,
         };
         let allowed_by = by.min(1);
-        for said in decided.verdicts() {
-            let Some(limit) = self.limits.get(said.index) else {
+        for entry in decided.verdicts() {
+            let Some(limit) = self.limits.get(entry.index) else {
                 continue;
             };
-            if let Some(verdict) = said.verdict
-                && let Some(nearness) = limit.numbered.nearness(said.limit.quota(), verdict)
+            if let Some(verdict) = entry.verdict
+                && let Some(nearness) = limit.numbered.nearness(entry.limit.quota(), verdict)
             {
                 if near.is_full() {
                     self.near_many(decided, near);
@@ -242,10 +242,10 @@ impl RouteMetrics {
                 near.add(nearness);
             }
             // Observed limits count only requests that were admitted. This request was refused by another limit.
-            if !is_admitted && said.limit.is_observed() {
+            if !is_admitted && entry.limit.is_observed() {
                 continue;
             }
-            match said.verdict {
+            match entry.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[allowed_by].inc(),
                 Some(_) => limit.refused[by].inc(),
                 // If a remembered refusal or the gateway refused the request, other limits have no verdict. They are not undecided.

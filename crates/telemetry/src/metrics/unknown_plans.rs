@@ -17,7 +17,7 @@ const MAX_NAME: usize = 128;
 #[derive(Debug)]
 pub(super) struct UnknownPlans {
     requests: Counter,
-    told: Mutex<HashSet<Box<str>>>,
+    names: Mutex<HashSet<Box<str>>>,
 }
 
 impl UnknownPlans {
@@ -27,7 +27,7 @@ impl UnknownPlans {
                 "unknown_plans",
                 "Requests whose token names a plan that is not defined",
             ),
-            told: Mutex::default(),
+            names: Mutex::default(),
         }
     }
 
@@ -36,8 +36,8 @@ impl UnknownPlans {
         self.requests.inc();
         let plan = cut(plan, MAX_NAME).into_cow();
         let is_new = {
-            let mut told = self.told.lock();
-            told.len() < MOST && !told.contains(&*plan) && told.insert((*plan).into())
+            let mut names = self.names.lock();
+            names.len() < MOST && !names.contains(&*plan) && names.insert((*plan).into())
         };
         if is_new {
             tracing::warn!(

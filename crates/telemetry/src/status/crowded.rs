@@ -37,10 +37,10 @@ impl CrowdedWatch {
             for seen in store.crowded() {
                 let (decisions, why) = (seen.decisions, reason(seen.crowded));
                 match self.limits.get_mut(&seen.limit) {
-                    Some(known) if decisions > known.decisions => {
-                        (known.decisions, known.why, known.last) = (decisions, why, now);
-                        if now - known.logged >= AGAIN {
-                            known.logged = now;
+                    Some(entry) if decisions > entry.decisions => {
+                        (entry.decisions, entry.why, entry.last) = (decisions, why, now);
+                        if now - entry.logged >= AGAIN {
+                            entry.logged = now;
                             log(&seen.limit, decisions, why);
                         }
                     }
@@ -48,19 +48,19 @@ impl CrowdedWatch {
                     None => {
                         log(&seen.limit, decisions, why);
                         news.push((State::Warning, sentence(&seen.limit, why)));
-                        let known = CrowdedNow {
+                        let entry = CrowdedNow {
                             decisions,
                             why,
                             last: now,
                             logged: now,
                         };
-                        self.limits.insert(seen.limit, known);
+                        self.limits.insert(seen.limit, entry);
                     }
                 }
             }
         }
-        self.limits.retain(|limit, known| {
-            let is_crowded = now - known.last < AGAIN;
+        self.limits.retain(|limit, entry| {
+            let is_crowded = now - entry.last < AGAIN;
             if !is_crowded {
                 tracing::info!(%limit, "new keys of a limit have budgets of their own again");
                 let text =
@@ -75,7 +75,7 @@ impl CrowdedWatch {
     /// Returns a sentence for each limit without room.
     pub(super) fn reasons(&self) -> impl Iterator<Item = String> {
         let limits = self.limits.iter();
-        limits.map(|(limit, known)| sentence(limit, known.why))
+        limits.map(|(limit, entry)| sentence(limit, entry.why))
     }
 }
 

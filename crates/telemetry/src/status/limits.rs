@@ -18,13 +18,13 @@ pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
     for (at, policy) in view.policies.iter().enumerate() {
         for rule in policy.rules.iter() {
             let name = rule.limit.name();
-            let known = *places.entry(name).or_insert_with(|| {
+            let place = *places.entry(name).or_insert_with(|| {
                 limits.push(one(rule, sampled, view.metrics));
                 limits.len() - 1
             });
             // The first policy has no route: it applies to requests that match none.
             if at > 0 {
-                limits[known].routes.push(policy.route.to_string());
+                limits[place].routes.push(policy.route.to_string());
             }
         }
     }

@@ -32,8 +32,8 @@ impl Parent {
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
-        let (known, more) = text.split_at_checked(LENGTH)?;
-        let [version @ .., _] = known.first_chunk::<3>()?;
+        let (head, more) = text.split_at_checked(LENGTH)?;
+        let [version @ .., _] = head.first_chunk::<3>()?;
         // Versions after 00 may append fields after another `-`.
         let is_whole = match (version, more) {
             (b"ff", _) => false,
@@ -41,11 +41,11 @@ impl Parent {
             (version, [b'-', ..]) => version != b"00",
             _ => false,
         };
-        let has_dashes = [2, 35, 52].iter().all(|at| known[*at] == b'-');
+        let has_dashes = [2, 35, 52].iter().all(|at| head[*at] == b'-');
         hex(version)?;
-        let trace_id = hex(&known[3..35])?;
-        let span = hex(&known[36..52])? as u64;
-        let flags = hex(&known[53..])? as u8;
+        let trace_id = hex(&head[3..35])?;
+        let span = hex(&head[36..52])? as u64;
+        let flags = hex(&head[53..])? as u8;
         let is_good = is_whole && has_dashes && trace_id != 0 && span != 0;
         is_good.then_some(Self {
             trace_id,

@@ -140,7 +140,7 @@ pub(super) fn spans(
         let start = sent(attempt);
         let time = start..start + attempt.took;
         let mut span = maker.span(id, name(&method), SpanKind::Client, time);
-        outgoing(&mut span, known_method(&method), attempt, nth);
+        outgoing(&mut span, standard_method(&method), attempt, nth);
         spans.push(span);
     }
     spans
@@ -165,7 +165,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
         let Some(mut value) = record.value(*field) else {
             continue;
         };
-        if *field == AccessField::Method && known_method(&method) != method {
+        if *field == AccessField::Method && standard_method(&method) != method {
             add("http.request.method_original", value);
             value = Value::Word("_OTHER");
         }
@@ -260,21 +260,21 @@ fn failed(span: &mut SpanData, kind: &str) {
 }
 
 /// Returns a standard HTTP method, or `_OTHER` for another name.
-fn known_method(method: &str) -> &'static str {
-    const KNOWN: [&str; 10] = [
+fn standard_method(method: &str) -> &'static str {
+    const METHODS: [&str; 10] = [
         "GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "CONNECT", "TRACE", "QUERY",
     ];
-    KNOWN
+    METHODS
         .into_iter()
-        .find(|known| *known == method)
+        .find(|other| *other == method)
         .unwrap_or("_OTHER")
 }
 
 /// Returns the name of a span with this method.
 fn name(method: &str) -> &'static str {
-    match known_method(method) {
+    match standard_method(method) {
         "_OTHER" => "HTTP",
-        known => known,
+        method => method,
     }
 }
 

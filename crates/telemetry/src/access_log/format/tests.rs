@@ -34,8 +34,8 @@ fn a_text_line_is_what_tracing_writes() {
     let fields = vec![Method, Path, Status, Client, Protocol, UserAgent];
     let [line, lost] = lines(&AccessFormat::Text(fields));
     let time = "1970-01-01T00:00:00.000000Z";
-    let told = r#"method="GET" path="/\"x" status=200 protocol="HTTP/1.1" user_agent="\" 500\n{""#;
-    assert_eq!(line, format!("{time}  INFO access: {told}\n"));
+    let text = r#"method="GET" path="/\"x" status=200 protocol="HTTP/1.1" user_agent="\" 500\n{""#;
+    assert_eq!(line, format!("{time}  INFO access: {text}\n"));
     assert_eq!(
         lost,
         format!("{time}  WARN access: 12 lines lost lost=12\n")
