@@ -27,7 +27,7 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// The number of open connections to upstreams, and the time of the last log line about a shortage.
 static UPSTREAMS: AtomicUsize = AtomicUsize::new(0);
-static SAID: Mutex<Option<Instant>> = Mutex::new(None);
+static LAST_LINE: Mutex<Option<Instant>> = Mutex::new(None);
 /// The shares of this process. The limit is read at the first use, so `raise_limit` must run before.
 static SHARES: LazyLock<Shares> = LazyLock::new(|| Shares::of(soft_limit(), open_now().max(OWN)));
 
@@ -155,11 +155,11 @@ pub fn is_our_shortage(error: &(dyn Error + 'static)) -> bool {
 
 /// Logs a shortage, once a minute at most.
 pub fn say_shortage() {
-    let mut said = SAID.lock();
-    if said.is_some_and(|said| said.elapsed() < SAY_AGAIN) {
+    let mut last = LAST_LINE.lock();
+    if last.is_some_and(|last| last.elapsed() < SAY_AGAIN) {
         return;
     }
-    *said = Some(Instant::now());
+    *last = Some(Instant::now());
     tracing::warn!(
         "no file descriptor, port or memory is left for a connection to an upstream: requests that need one get 503"
     );
@@ -205,8 +205,8 @@ mod tests {
     fn what_does_not_fit_is_said() {
         let shares = Shares::of(Some(1024), OWN);
         assert_eq!(shares.misfit(Some(436)), None);
-        let said = shares.misfit(Some(437)).unwrap();
-        assert!(said.contains("437") && said.contains("1024") && said.contains("436"));
+        let text = shares.misfit(Some(437)).unwrap();
+        assert!(text.contains("437") && text.contains("1024") && text.contains("436"));
         assert_eq!(Shares::of(None, OWN).misfit(Some(1_000_000)), None);
         assert!(
             shares

@@ -171,7 +171,7 @@ pub fn folded(name: &str) -> Cow<'_, str> {
 pub fn is_odd(name: &str) -> bool {
     // A fold without an early exit, so that the compiler can vectorise it.
     let odd = |byte: u8| !(byte.is_ascii_lowercase() | byte.is_ascii_digit() | (byte == b'-'));
-    name.bytes().fold(false, |found, byte| found | odd(byte))
+    name.bytes().fold(false, |any, byte| any | odd(byte))
 }
 
 /// Formats an address as the value of a header.
@@ -202,13 +202,13 @@ pub fn remove_named_by_connection(
     is_protected: impl Fn(&HeaderName) -> bool,
 ) {
     // Most requests have only these values. `close` names no header, and `keep-alive` is removed as a hop-by-hop header.
-    let usual = |said: &[u8]| {
+    let usual = |value: &[u8]| {
         [&b"keep-alive"[..], b"close"]
             .iter()
-            .any(|usual| said.eq_ignore_ascii_case(usual))
+            .any(|usual| value.eq_ignore_ascii_case(usual))
     };
-    let mut said = headers.get_all(CONNECTION).iter();
-    if said.all(|said| usual(said.as_bytes())) {
+    let mut values = headers.get_all(CONNECTION).iter();
+    if values.all(|value| usual(value.as_bytes())) {
         return;
     }
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_host_matches_on_any_port_and_in_any_case() {
         let meets = |text: &str, authority: &str| {
-            host_of(authority).is_some_and(|found| pattern(text).matches(&found))
+            host_of(authority).is_some_and(|host| pattern(text).matches(&host))
         };
         for (text, authority) in [
             ("api.example.com", "api.example.com"),

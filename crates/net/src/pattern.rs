@@ -42,8 +42,8 @@ impl PathPattern {
 
     fn read(text: &str) -> Result<Self, PatternError> {
         let body = text.strip_prefix('/').ok_or(PatternError::Relative)?;
-        if let Some(found) = text.chars().find(|c| matches!(c, '?' | '#' | ';')) {
-            return Err(PatternError::NotPath(found));
+        if let Some(character) = text.chars().find(|c| matches!(c, '?' | '#' | ';')) {
+            return Err(PatternError::NotPath(character));
         }
         let mut pattern = Self {
             text: text.to_owned(),

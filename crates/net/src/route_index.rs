@@ -35,14 +35,14 @@ impl RouteIndex {
         tree.entry(path.segments(), path.has_rest()).push(route);
     }
 
-    /// Calls `found` with all routes that match a host and a normalised path. Each call has a slice of ascending numbers.
-    pub fn at(&self, host: &str, path: &str, mut found: impl FnMut(&[usize])) {
+    /// Calls `visit` with all routes that match a host and a normalised path. Each call has a slice of ascending numbers.
+    pub fn at(&self, host: &str, path: &str, mut visit: impl FnMut(&[usize])) {
         let names = pattern::names(path).map(|name| Some(path::plain(name)));
         let caseless = names.clone().map(|name| name.map(pattern::caseless_cow));
         self.0.matching(host::labels(host).map(Some), |paths| {
-            paths.exact.matching(names.clone(), |routes| found(routes));
+            paths.exact.matching(names.clone(), |routes| visit(routes));
             if let Some(tree) = &paths.caseless {
-                tree.matching(caseless.clone(), |routes| found(routes));
+                tree.matching(caseless.clone(), |routes| visit(routes));
             }
         });
     }
@@ -54,10 +54,10 @@ impl RouteIndex {
         let labels = host.into_iter().flat_map(HostPattern::labels);
         let caseless = path.segments().map(|name| name.map(pattern::caseless));
         self.0.matching(labels, |paths| {
-            let mut found = |routes: &Vec<usize>| near.extend(routes);
-            paths.exact.matching(path.segments(), &mut found);
+            let mut add = |routes: &Vec<usize>| near.extend(routes);
+            paths.exact.matching(path.segments(), &mut add);
             if let Some(tree) = &paths.caseless {
-                tree.matching(caseless.clone(), &mut found);
+                tree.matching(caseless.clone(), &mut add);
             }
         });
         near

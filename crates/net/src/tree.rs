@@ -51,19 +51,19 @@ impl<T: Default> Tree<T> {
 }
 
 impl<T> Tree<T> {
-    /// Calls `found` with the value of every matching pattern, in no defined order. A name of `None` is unknown, and matches only the
+    /// Calls `visit` with the value of every matching pattern, in no defined order. A name of `None` is unknown, and matches only the
     /// `None` of a pattern.
     pub fn matching<'t, N: AsRef<str>>(
         &'t self,
         names: impl Iterator<Item = Option<N>> + Clone,
-        mut found: impl FnMut(&'t T),
+        mut visit: impl FnMut(&'t T),
     ) {
         // If a literal and `any` both match a name, the branch of `any` is visited later.
         let mut left = Vec::new();
         let mut next = Some((ROOT, names));
         while let Some((at, mut names)) = next {
             let node = &self.0[at];
-            node.rest.iter().for_each(&mut found);
+            node.rest.iter().for_each(&mut visit);
             next = match names.next() {
                 Some(name) => {
                     let literal = name.and_then(|name| node.literal.get(name.as_ref()));
@@ -74,7 +74,7 @@ impl<T> Tree<T> {
                     below.map(|at| (at, names))
                 }
                 None => {
-                    node.ends.iter().for_each(&mut found);
+                    node.ends.iter().for_each(&mut visit);
                     None
                 }
             };

@@ -129,7 +129,7 @@ fn a_refused_path_is_told_what_is_allowed() {
     for text in ["", "api", "*", "{id}", "http://a/b"] {
         assert_eq!(refusal(text), "a path starts with `/`", "{text}");
     }
-    for (text, told) in [
+    for (text, reason) in [
         ("/a?b", "`?` cannot be part of a path"),
         ("/a#b", "`#` cannot"),
         ("/a;b", "`;` cannot"),
@@ -169,7 +169,7 @@ fn a_refused_path_is_told_what_is_allowed() {
         ("/a%zz", "no request can match"),
     ] {
         let refusal = refusal(text);
-        assert!(refusal.contains(told), "{text}: {refusal}");
+        assert!(refusal.contains(reason), "{text}: {refusal}");
     }
 }
 

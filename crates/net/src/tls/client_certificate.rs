@@ -45,9 +45,9 @@ impl ClientCertificate {
     ///
     /// The file cannot be read, or has no certificate.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let found = certificates(path)?;
-        let found = found.and_then(|found| Self::first_of(&found));
-        found.ok_or_else(|| PemError::Certificate.of(path))
+        let chain = certificates(path)?;
+        let first = chain.and_then(|chain| Self::first_of(&chain));
+        first.ok_or_else(|| PemError::Certificate.of(path))
     }
 
     fn first_of(chain: &[CertificateDer<'_>]) -> Option<Self> {

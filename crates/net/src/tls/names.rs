@@ -40,19 +40,19 @@ impl Names {
             let (_, domain) = name.split_once('.')?;
             self.by_name.get(&format!("*.{domain}"))
         };
-        let found = self.by_name.get(&name).or_else(wild);
-        found.map_or(&self.all, |found| found)
+        let keys = self.by_name.get(&name).or_else(wild);
+        keys.map_or(&self.all, |keys| keys)
     }
 }
 
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let found = self.of(hello.server_name());
+        let keys = self.of(hello.server_name());
         // A name may have several certificates. The first whose key type the client supports is chosen.
         let signable = |key: &&Arc<CertifiedKey>| {
             let scheme = key.key.choose_scheme(hello.signature_schemes());
             scheme.is_some()
         };
-        found.iter().find(signable).or(found.first()).cloned()
+        keys.iter().find(signable).or(keys.first()).cloned()
     }
 }

@@ -81,15 +81,15 @@ pub(super) fn is_old(error: &rustls::Error) -> bool {
 ///
 /// The file cannot be read, has no certificate, or has a broken one.
 pub fn authorities(path: &Path) -> Result<Authorities, FileError> {
-    let found = certificates(path)?.and_then(Authorities::listed);
-    found.ok_or_else(|| PemError::Authority.of(path))
+    let authorities = certificates(path)?.and_then(Authorities::listed);
+    authorities.ok_or_else(|| PemError::Authority.of(path))
 }
 
 /// Reads the certificates of a file. Returns `None` if the file has no certificate, or a broken one.
 pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, FileError> {
     let pem = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    Ok(found.ok().filter(|found| !found.is_empty()))
+    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    Ok(list.ok().filter(|list| !list.is_empty()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {

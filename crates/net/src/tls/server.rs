@@ -78,13 +78,13 @@ impl ServerTls {
     ///
     /// A file cannot be used.
     pub fn renew(&self) -> Option<Result<(), FileError>> {
-        let found = self.files.stamps();
+        let current = self.files.stamps();
         {
             let mut stamps = self.stamps.lock();
-            if *stamps == found {
+            if *stamps == current {
                 return None;
             }
-            *stamps = found;
+            *stamps = current;
         }
         let renewed = settings(&self.files);
         Some(renewed.map(|settings| self.settings.store(Arc::new(settings))))
