@@ -227,12 +227,12 @@ impl Overrides {
             if redis.connection() != read.connection {
                 return Err(CallError::Disconnected.into());
             }
-            let (known, room) = {
+            let (version, room) = {
                 let table = self.table.lock();
                 let room = MAX_OVERRIDES.saturating_sub(table.holding());
                 (table.version(), room)
             };
-            return Ok(redis.change(known, room, wishes, &self.clock).await?);
+            return Ok(redis.change(version, room, wishes, &self.clock).await?);
         }
         self.merge([].into_iter(), &mut unseen.changes);
         let (this, wishes) = (self.clone(), wishes.to_vec());

@@ -38,9 +38,9 @@ fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a List
     let mut newest: HashMap<&ListedClient, Entry> = HashMap::new();
     let mut all = Vec::with_capacity(wishes.len());
     for wish in wishes {
-        let known = newest.get(&wish.subject);
-        let known = known.or_else(|| table.entries().get(&wish.subject));
-        let before = known.filter(|it| it.holds(now)).cloned();
+        let entry = newest.get(&wish.subject);
+        let entry = entry.or_else(|| table.entries().get(&wish.subject));
+        let before = entry.filter(|it| it.holds(now)).cloned();
         let is_expected = match wish.expected {
             Expected::Any => true,
             Expected::Nothing => before.is_none(),

@@ -139,7 +139,7 @@ impl Port<'_> {
             (Asked::One(name), &Method::DELETE) => {
                 self.delete(name, &question, &mut answered).await
             }
-            (asked, _) => Err(method_not_allowed(asked.allow())),
+            (target, _) => Err(method_not_allowed(target.allow())),
         };
         let reads = [Method::GET, Method::HEAD].contains(question.method);
         if answer.is_err() && !reads && answered.failed.is_none() {

@@ -147,16 +147,16 @@ impl RedisTable {
         Ok(page)
     }
 
-    /// Makes changes. The caller has read Redis's entries up to the version `known`, and `room` more overrides may be in force beside these
+    /// Makes changes. The caller has read Redis's entries up to `version`, and `room` more overrides may be in force beside these
     /// entries. After an error no change is made any more.
     pub(crate) async fn change(
         &self,
-        known: u64,
+        version: u64,
         room: usize,
         wishes: &[Wish],
         clock: &Mutex<Option<Clock>>,
     ) -> Result<Vec<Done>, CallError> {
-        let mut arguments = self.head(known, room);
+        let mut arguments = self.head(version, room);
         let contents: Vec<String> = wishes.iter().map(Wish::content).collect();
         for (wish, content) in wishes.iter().zip(&contents) {
             let expected = match wish.expected {
@@ -185,11 +185,11 @@ impl RedisTable {
     pub(crate) async fn give_back(
         &self,
         deadline: Micros,
-        known: u64,
+        version: u64,
         entries: &[(ListedClient, Entry)],
     ) -> Result<u64, CallError> {
         let mut arguments = vec![deadline.into()];
-        arguments.extend(self.head(known, 0));
+        arguments.extend(self.head(version, 0));
         for (subject, entry) in entries {
             let (name, entry) = (subject.to_string().into(), entry.written().into());
             arguments.extend([name, "=".into(), entry, "".into()]);
@@ -202,9 +202,9 @@ impl RedisTable {
     }
 
     /// Returns the arguments between the deadline and the entries.
-    fn head(&self, known: u64, room: usize) -> Vec<Word> {
+    fn head(&self, version: u64, room: usize) -> Vec<Word> {
         let kept = micros(self.timing.remembered);
-        let numbers = [known, room as u64, MAX_ENTRIES as u64, kept, KEYS_KEPT];
+        let numbers = [version, room as u64, MAX_ENTRIES as u64, kept, KEYS_KEPT];
         numbers.map(Word::from).to_vec()
     }
 
@@ -214,8 +214,8 @@ impl RedisTable {
         arguments: &[Word],
     ) -> Result<Vec<Vec<u8>>, CallError> {
         let shards = &self.shards;
-        let asked = shards.eval(&self.keys, script, arguments, self.timing.patience);
-        Ok(asked.await?.1)
+        let call = shards.eval(&self.keys, script, arguments, self.timing.patience);
+        Ok(call.await?.1)
     }
 }
 

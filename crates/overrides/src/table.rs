@@ -142,8 +142,9 @@ impl Table {
             .range(behind(before.min(now))..behind(before.max(now)));
         let mut changes = Vec::new();
         for (_, subject) in crossed {
-            let known = subject.as_ref();
-            let Some((subject, entry)) = known.and_then(|it| self.entries.get_key_value(it)) else {
+            let subject = subject.as_ref();
+            let Some((subject, entry)) = subject.and_then(|it| self.entries.get_key_value(it))
+            else {
                 continue;
             };
             let (is_set, it) = (usize::from(entry.is_set()), entry.of(subject));
@@ -168,11 +169,11 @@ impl Table {
     /// Stores an entry if it is newer than the present entry of this name.
     pub(crate) fn merge(&mut self, subject: &ListedClient, entry: Entry) -> Option<Change> {
         self.saw(entry.version);
-        let known = self.entries.get(subject);
-        if known.is_some_and(|known| !entry.is_newer(known)) {
+        let previous = self.entries.get(subject);
+        if previous.is_some_and(|previous| !entry.is_newer(previous)) {
             return None;
         }
-        let before = known.and_then(|known| known.in_force(subject, self.now));
+        let before = previous.and_then(|previous| previous.in_force(subject, self.now));
         self.remove(subject);
         let change = Change::new(before, entry.in_force(subject, self.now));
         let cleared = entry.clearing();

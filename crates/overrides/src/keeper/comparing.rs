@@ -127,7 +127,7 @@ impl Overrides {
         was_away: bool,
         unseen: &mut Unseen,
     ) -> Result<(), CallError> {
-        let (known, lacking) = {
+        let (version, lacking) = {
             let mut table = self.table.lock();
             let now = table.now();
             let other = table.entries().iter();
@@ -149,13 +149,13 @@ impl Overrides {
         self.tell(unseen).await;
         // After this time Redis may have dropped an ended entry that is newer than a restored entry of its name.
         let deadline = first.time.saturating_add(micros(self.timing.remembered));
-        if first.version < known && lacking.is_empty() {
-            redis.give_back(deadline, known, &[]).await?;
+        if first.version < version && lacking.is_empty() {
+            redis.give_back(deadline, version, &[]).await?;
         }
         let mut count = 0;
         let giving = async {
             for entries in lacking.chunks(BATCH) {
-                count += redis.give_back(deadline, known, entries).await?;
+                count += redis.give_back(deadline, version, entries).await?;
             }
             Ok(())
         };

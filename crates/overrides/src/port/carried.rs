@@ -29,15 +29,15 @@ fn at_most<'de, D: Deserializer<'de>>(list: D) -> Result<Vec<Wanted>, D::Error> 
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut found = Vec::new();
+            let mut all = Vec::new();
             while let Some(one) = list.next_element()? {
-                if found.len() == MOST {
+                if all.len() == MOST {
                     let error = "at most 10000 overrides may be set at once";
                     return Err(serde::de::Error::custom(error));
                 }
-                found.push(one);
+                all.push(one);
             }
-            Ok(found)
+            Ok(all)
         }
     }
     list.deserialize_seq(Bounded)
