@@ -33,12 +33,12 @@ impl Discovery {
     /// Returns the servers of an upstream that have an IP address. Servers with names are added by [`Self::resolve`].
     pub(crate) fn new(settings: &UpstreamSettings) -> Self {
         let servers: Vec<_> = settings.servers.iter().cloned().map(Arc::new).collect();
-        let known = servers.iter().filter_map(|server| {
+        let current = servers.iter().filter_map(|server| {
             let address = server.address()?;
             Some(Arc::new(Server::new(server.clone(), address, settings)))
         });
         Self {
-            current: ArcSwap::from_pointee(known.collect()),
+            current: ArcSwap::from_pointee(current.collect()),
             servers,
             resolving: tokio::sync::Mutex::default(),
         }
@@ -61,13 +61,13 @@ impl Discovery {
         if last.is_some_and(|last| last.elapsed() < SOONEST) {
             return false;
         }
-        let mut found = Vec::new();
+        let mut answers = Vec::new();
         for server in &self.servers {
-            found.push((server, addresses(server).await));
+            answers.push((server, addresses(server).await));
         }
         *last = Some(Instant::now());
         let before = self.current();
-        let after = regroup(&before, found, settings);
+        let after = regroup(&before, answers, settings);
         let same = |(one, other): (&Arc<Server>, &Arc<Server>)| Arc::ptr_eq(one, other);
         let is_same = before.len() == after.len() && before.iter().zip(&after).all(same);
         if !is_same {
@@ -77,23 +77,23 @@ impl Discovery {
     }
 }
 
-/// Returns the servers at the addresses in `found`. Existing servers keep their state. If a lookup failed, all servers of that name stay.
+/// Returns the servers at the addresses in `answers`. Existing servers keep their state. If a lookup failed, all servers of that name stay.
 fn regroup(
     before: &[Arc<Server>],
-    found: Vec<(&Arc<ServerSettings>, Option<Vec<SocketAddr>>)>,
+    answers: Vec<(&Arc<ServerSettings>, Option<Vec<SocketAddr>>)>,
     settings: &UpstreamSettings,
 ) -> Vec<Arc<Server>> {
     let mut after = Vec::new();
-    for (named, addresses) in found {
+    for (named, addresses) in answers {
         let own = |server: &&Arc<Server>| Arc::ptr_eq(&server.settings, named);
         let Some(addresses) = addresses else {
             after.extend(before.iter().filter(own).cloned());
             continue;
         };
         for address in addresses {
-            let mut known = before.iter().filter(own);
-            let known = known.find(|server| server.address == address);
-            after.push(known.cloned().unwrap_or_else(|| {
+            let mut previous = before.iter().filter(own);
+            let previous = previous.find(|server| server.address == address);
+            after.push(previous.cloned().unwrap_or_else(|| {
                 let server = Server::new(named.clone(), address, settings);
                 if !before.is_empty() {
                     server.health.joined(Instant::now());
@@ -125,9 +125,9 @@ async fn addresses(server: &ServerSettings) -> Option<Vec<SocketAddr>> {
 
 /// Looks up a name, within [`PATIENCE`]. Sorts the addresses, because resolvers shuffle them.
 pub(crate) async fn lookup(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Elapsed> {
-    let found = timeout(PATIENCE, lookup_host((host, port))).await?;
-    Ok(found.map(|found| {
-        let mut addresses: Vec<_> = found.collect();
+    let answer = timeout(PATIENCE, lookup_host((host, port))).await?;
+    Ok(answer.map(|answer| {
+        let mut addresses: Vec<_> = answer.collect();
         addresses.sort_unstable();
         addresses.dedup();
         addresses

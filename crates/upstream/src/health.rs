@@ -205,8 +205,8 @@ impl Health {
         self.past.lock().back = Some(now);
         self.failures.store(settings.after - 1, Ordering::Relaxed);
         // Replaces the record of the last 64 requests by `after - 1` failures.
-        let known = settings.after.saturating_sub(1).min(u64::BITS - 1);
-        self.recent.store((1 << known) - 1, Ordering::Relaxed);
+        let count = settings.after.saturating_sub(1).min(u64::BITS - 1);
+        self.recent.store((1 << count) - 1, Ordering::Relaxed);
         self.ejected.store(false, Ordering::Relaxed);
     }
 

@@ -89,7 +89,7 @@ impl Heads {
 pub(crate) struct Frames {
     head: [u8; FRAME_HEAD],
     // Bytes of `head` that were read.
-    known: usize,
+    length: usize,
     // Bytes of the previous frame's payload that have not come yet.
     left: usize,
 }
@@ -101,13 +101,13 @@ impl Frames {
             let skipped = self.left.min(bytes.len());
             self.left -= skipped;
             bytes = &bytes[skipped..];
-            let taken = (FRAME_HEAD - self.known).min(bytes.len());
-            self.head[self.known..][..taken].copy_from_slice(&bytes[..taken]);
-            self.known += taken;
+            let taken = (FRAME_HEAD - self.length).min(bytes.len());
+            self.head[self.length..][..taken].copy_from_slice(&bytes[..taken]);
+            self.length += taken;
             bytes = &bytes[taken..];
-            if self.known == FRAME_HEAD {
+            if self.length == FRAME_HEAD {
                 let [a, b, c, kind, ..] = self.head;
-                self.known = 0;
+                self.length = 0;
                 self.left = u32::from_be_bytes([0, a, b, c]) as usize;
                 if kind == HEADERS {
                     heads.head()?;

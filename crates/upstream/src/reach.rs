@@ -16,9 +16,9 @@ use tidegate_net::tls::Offer;
 /// The name has no address, or an address does not accept a connection, with the reason as text.
 pub async fn reach(server: &ServerSettings, patience: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
-    let found = lookup(host, port).await;
-    let found = found.map_err(|_| "the name was not resolved in time".to_owned())?;
-    let addresses = found.map_err(|error| format!("the name cannot be resolved: {error}"))?;
+    let result = lookup(host, port).await;
+    let result = result.map_err(|_| "the name was not resolved in time".to_owned())?;
+    let addresses = result.map_err(|error| format!("the name cannot be resolved: {error}"))?;
     if addresses.is_empty() {
         return Err("the name has no address".to_owned());
     }

@@ -189,7 +189,7 @@ impl Server {
                     }
                     // A new connection may have room for this request once the server's SETTINGS arrive.
                     match self.new_shared(wanted) {
-                        Some(shared) => shared.limit.known().await,
+                        Some(shared) => shared.limit.wait_for_settings().await,
                         None => break,
                     }
                 }
@@ -327,14 +327,14 @@ impl Server {
     }
 
     /// Logs each new reason why TLS with this server fails, and logs when TLS succeeds again.
-    fn log_tls_error(&self, found: Option<&String>) {
+    fn log_tls_error(&self, reason: Option<&String>) {
         let mut tls_error = self.tls_error.lock();
-        if tls_error.as_ref() == found {
+        if tls_error.as_ref() == reason {
             return;
         }
-        *tls_error = found.cloned();
+        *tls_error = reason.cloned();
         let server = &self.settings;
-        match found {
+        match reason {
             Some(reason) => {
                 // The reason is cut: it may list the names of the certificate, and the server chooses their length.
                 let reason = &*cut(reason, MAX_REASON).into_cow();

@@ -30,7 +30,7 @@ pub(crate) struct StreamLimit {
     most: AtomicUsize,
     /// The HEADERS frames that the server may still send.
     pub(crate) heads: Heads,
-    known: AtomicBool,
+    is_known: AtomicBool,
     answered: AtomicBool,
     changed: Notify,
     driver: Mutex<Option<Waker>>,
@@ -42,7 +42,7 @@ impl StreamLimit {
         Self {
             most: AtomicUsize::new(BEFORE_SETTINGS),
             heads: Heads::default(),
-            known: AtomicBool::new(false),
+            is_known: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             changed: Notify::new(),
             driver: Mutex::default(),
@@ -56,7 +56,7 @@ impl StreamLimit {
 
     /// Whether the server's SETTINGS have been received.
     pub(crate) fn is_known(&self) -> bool {
-        self.known.load(Ordering::Acquire)
+        self.is_known.load(Ordering::Acquire)
     }
 
     /// Stores hyper's current bound. Must be called inside the task that drives the connection.
@@ -71,7 +71,7 @@ impl StreamLimit {
             return;
         }
         self.most.store(most.min(MAX_STREAMS), Ordering::Relaxed);
-        self.note_known();
+        self.end_wait();
     }
 
     /// Records that an answer has come.
@@ -83,7 +83,7 @@ impl StreamLimit {
     }
 
     /// Waits until the server's SETTINGS have been received, or the connection has ended.
-    pub(crate) async fn known(&self) {
+    pub(crate) async fn wait_for_settings(&self) {
         let mut changed = pin!(self.changed.notified());
         changed.as_mut().enable();
         if !self.is_known() {
@@ -91,8 +91,8 @@ impl StreamLimit {
         }
     }
 
-    pub(crate) fn note_known(&self) {
-        if !self.known.swap(true, Ordering::AcqRel) {
+    pub(crate) fn end_wait(&self) {
+        if !self.is_known.swap(true, Ordering::AcqRel) {
             self.changed.notify_waiters();
         }
     }

@@ -22,17 +22,17 @@ fn who_stays_keeps_all_that_is_known_of_it() {
     let settings = settings(&["one:1", "two:2"]);
     let discovery = Discovery::new(&settings);
     assert!(discovery.have_names() && discovery.current().is_empty());
-    let found = |one, two| discovery.servers.iter().zip([one, two]).collect();
+    let answers = |one, two| discovery.servers.iter().zip([one, two]).collect();
     let first = regroup(
         &[],
-        found(at(&["10.0.0.1:1", "10.0.0.2:1"]), at(&["10.0.0.1:1"])),
+        answers(at(&["10.0.0.1:1", "10.0.0.2:1"]), at(&["10.0.0.1:1"])),
         &settings,
     );
     // One address of two names is two servers, for they may speak differently.
     assert_eq!(first.len(), 3);
     let second = regroup(
         &first,
-        found(at(&["10.0.0.2:1", "10.0.0.3:1"]), None),
+        answers(at(&["10.0.0.2:1", "10.0.0.3:1"]), None),
         &settings,
     );
     assert_eq!(second.len(), 3);
@@ -50,7 +50,7 @@ fn who_stays_keeps_all_that_is_known_of_it() {
     };
     assert_eq!([share(&second[0]), share(&second[1])], [1.0, 0.1]);
     // A name that has no address any more has no server.
-    assert_eq!(regroup(&second, found(at(&[]), None), &settings).len(), 1);
+    assert_eq!(regroup(&second, answers(at(&[]), None), &settings).len(), 1);
 }
 
 #[test]
@@ -71,8 +71,13 @@ async fn a_name_is_not_resolved_twice_a_second() {
     let settings = settings(&["localhost:1"]);
     let discovery = Discovery::new(&settings);
     assert!(discovery.resolve(&settings).await);
-    let found = discovery.current();
-    assert!(found.iter().all(|server| server.address.ip().is_loopback()) && !found.is_empty());
+    let servers = discovery.current();
+    assert!(
+        servers
+            .iter()
+            .all(|server| server.address.ip().is_loopback())
+            && !servers.is_empty()
+    );
     discovery.current.store(Arc::default());
     assert!(!discovery.resolve(&settings).await);
     assert!(discovery.current().is_empty());

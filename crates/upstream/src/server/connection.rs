@@ -112,7 +112,7 @@ impl Shared {
             let _ = driven.await;
             drop(connection);
             // Ends the wait for SETTINGS that will not come.
-            observed.note_known();
+            observed.end_wait();
         };
         Self {
             sender,

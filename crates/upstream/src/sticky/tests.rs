@@ -58,10 +58,10 @@ fn a_server_that_leaves_or_comes_moves_its_share_alone() {
 /// Gateways of two versions, or on two machines, prefer the same server.
 #[test]
 fn the_hash_is_fixed() {
-    let known = Affinity::of(b"api_key:acme");
+    let affinity = Affinity::of(b"api_key:acme");
     let preferred = preferred(&[(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)]);
     assert_eq!(preferred[..10], [4, 2, 3, 1, 2, 1, 4, 3, 2, 2]);
-    assert_eq!(known, Affinity::Hash(0xbb5e_a04d_4974_ebb4));
+    assert_eq!(affinity, Affinity::Hash(0xbb5e_a04d_4974_ebb4));
 }
 
 #[test]
