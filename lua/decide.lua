@@ -42,7 +42,8 @@ end
 local function commit(budget, id)
   local own, verdict = budget.terms, budget.verdict
   if not budget.held_key then return own.algorithm.commit(budget.key, now, own.cost, own.quota, verdict) end
-  if own.lease > 0 then keep_state(budget) end
+  -- A hold does not write the state, and a charge does not write the holds.
+  if own.lease > 0 then keep_state(budget) else holds.keep(budget.held_key, now, own, verdict) end
   holds.commit(budget.held_key, budget.key, now, own, verdict, id)
 end
 

@@ -101,7 +101,7 @@ impl Counts {
         previous: 0,
     };
 
-    /// Returns the counts of window `start` and of the window before it. Models `of` of `lua/exchange.lua` and `TallyCounts::after` of
+    /// Returns the counts of window `start` and of the window before it. Models `counts_of` of `lua/exchange.lua` and `TallyCounts::after` of
     /// `crates/core/src/tally.rs`.
     fn at(self, start: u8) -> (Option<i8>, Option<i8>) {
         if self.start == start {

@@ -157,3 +157,25 @@ async fn after_an_exchange_that_adds_nothing() {
         }
     }
 }
+
+/// A hold does not write the state of its limit.
+#[tokio::test]
+async fn after_a_hold() {
+    let server = RedisServer::start().await;
+    let store = exact_store(&server).await;
+    for quota in every_algorithm(3, HOUR)
+        .into_iter()
+        .filter(|quota| quota.lease().is_none())
+    {
+        for way in WAYS {
+            server.command(&["FLUSHALL"]).await;
+            let plain = limit("it", quota);
+            let held = plain.clone().reserving(60 * SECOND);
+            store.decide(&[charge(&plain, 1, 1)]).await;
+            let keys = spoil(&server, way).await;
+            let decision = store.decide(&[charge(&held, 1, 1)]).await;
+            assert_eq!(decision.outcome, Outcome::Admitted);
+            are_sound(&server, &keys).await;
+        }
+    }
+}
