@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The budgets of a client: the answer of the admin port.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Report {
-    /// The client's name, as in limits.
+    /// The client's name, in the form that limits use.
     pub client: String,
     /// The client's plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -13,10 +13,10 @@ pub struct Report {
     /// The override in force for the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Overridden>,
-    /// Whether the plan depends on the client's tokens. Then the figures are for a user without a plan.
+    /// Whether the plan depends on the client's tokens. If so, the figures are for a user without a plan.
     #[serde(default)]
     pub plan_by_token: bool,
-    /// The reason why the store did not answer. Then the figures are from this gateway alone.
+    /// The reason why the store did not answer. If set, the figures are from this gateway alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_store: Option<String>,
     /// The client's own budgets.
@@ -72,10 +72,10 @@ pub struct Standing {
     pub limit: u64,
     /// Units left.
     pub remaining: u64,
-    /// The time at which all units are available again, in epoch seconds, rounded up. With holds: the time at which the last hold lapses,
-    /// if it is not renewed.
+    /// The time at which all units are available again, in epoch seconds, rounded up. For a limit with holds, the time at which the last
+    /// hold lapses if it is not renewed.
     pub reset: u64,
-    /// Whether a request would be allowed. If costs differ between requests, its cost is taken as 1.
+    /// Whether a request would be allowed now. If costs differ between requests, a cost of 1 is assumed.
     pub allowed: bool,
     /// Whether the limit only observes, and refuses no request.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub struct Standing {
     /// Whether the limit counts only this gateway's requests (`mode: local`, `store: memory`).
     #[serde(default)]
     pub this_gateway_only: bool,
-    /// Seconds until a request would be allowed, rounded up. 0: it is allowed now.
+    /// Seconds until a request would be allowed, rounded up. 0 if a request is allowed now.
     pub retry_after: u64,
     /// This gateway's own data, if the store did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub struct Standing {
 pub struct KnownHere {
     /// The decider of this limit's requests.
     pub decides: Decides,
-    /// The units that are left of a slice which this gateway has borrowed (`mode: leased`). They are spent first.
+    /// The units left of a slice that this gateway has borrowed (`mode: leased`). They are spent first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased: Option<u64>,
     /// The store's last answer, if the gateway has kept it.
@@ -124,15 +124,15 @@ pub struct LastSaid {
     pub seconds_ago: u64,
     /// Units left at that time.
     pub remaining: u64,
-    /// Seconds until the refusal of this answer ends, rounded up. 0: it has ended, or the answer was no refusal.
+    /// Seconds until the refusal in this answer ends, rounded up. 0 if it has ended, or if the answer was no refusal.
     pub refused_for: u64,
 }
 
 /// A limit whose budgets for the client cannot be listed.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Unlisted {
-    /// Its name.
+    /// The limit's name.
     pub name: String,
-    /// The parts of its key.
+    /// The parts of the limit's key.
     pub per: Vec<String>,
 }

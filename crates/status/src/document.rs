@@ -27,11 +27,11 @@ pub struct Status {
     pub at: u64,
     /// The number of samples since the start, one a second. The last value of each series belongs to the last sample.
     pub tick: u64,
-    /// The process.
+    /// The running process.
     pub gateway: Gateway,
     /// The state, and the reasons for it.
     pub health: Health,
-    /// Networks with proxies that the configuration seems to miss.
+    /// Networks whose proxies the configuration seems to treat wrongly.
     pub untrusted_proxies: Vec<UntrustedProxy>,
     /// All requests.
     pub requests: Requests,
@@ -53,11 +53,11 @@ pub struct Status {
     pub events: Vec<Event>,
 }
 
-/// The process.
+/// The running process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gateway {
-    /// Its version.
+    /// The version of the program.
     pub version: String,
     /// The version of the configuration in force.
     pub configuration: String,
@@ -126,15 +126,15 @@ pub enum State {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Requests {
-    /// Since the start.
+    /// Requests since the start.
     pub total: u64,
-    /// Since the start, by outcome.
+    /// Requests since the start, by outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// In the last second.
+    /// Counts of the last second.
     pub second: RequestCounts,
-    /// In the last minute.
+    /// Counts of the last minute.
     pub minute: RequestCounts,
-    /// Over time. Documents of the event stream have no series.
+    /// Requests over time. Documents of the event stream have no series.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Columns<RequestSeries>>,
 }
@@ -145,9 +145,9 @@ pub struct Requests {
 pub struct RequestCounts {
     /// All requests that ended.
     pub all: u64,
-    /// Refused by limits.
+    /// Requests that limits refused.
     pub refused: u64,
-    /// Failed: the store or the upstream did not answer, or the request was shed.
+    /// Requests that failed: the store or the upstream did not answer, or the request was shed.
     pub failed: u64,
     /// Mean time of a request, in ms.
     pub mean_ms: f64,
@@ -157,9 +157,9 @@ pub struct RequestCounts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Columns<T> {
-    /// At most 300 seconds.
+    /// The values of the last seconds, at most 300.
     pub seconds: T,
-    /// At most 240 minutes.
+    /// The values of the last minutes, at most 240.
     pub minutes: T,
 }
 
@@ -169,9 +169,9 @@ pub struct Columns<T> {
 pub struct RequestSeries {
     /// All requests that ended.
     pub all: Vec<u32>,
-    /// Refused by limits.
+    /// Requests that limits refused.
     pub refused: Vec<u32>,
-    /// Failed.
+    /// Requests that failed.
     pub failed: Vec<u32>,
 }
 
@@ -189,9 +189,9 @@ pub struct Limit {
     pub of: u64,
     /// The long-term rate, in units a second. `None` for `concurrency`.
     pub rate: Option<f64>,
-    /// The mode in which gateways share it.
+    /// The mode in which gateways share the limit.
     pub mode: String,
-    /// Whether it only observes.
+    /// Whether the limit only observes, and refuses no request.
     pub observed: bool,
     /// The routes that use it.
     pub routes: Vec<String>,
@@ -203,11 +203,12 @@ pub struct Limit {
     pub second: Verdicts,
     /// Verdicts in the last minute.
     pub minute: Verdicts,
-    /// Keys that had a fifth or less left in the last minute. Keys that the gateway has dropped from its table are not counted.
+    /// Keys that had a fifth of their units or less left in the last minute. Keys that the gateway has dropped from its table are not
+    /// counted.
     pub near_keys: u64,
     /// The used share of the budget, from 0 to 1. Only for a limit with one budget for all clients.
     pub used: Option<f64>,
-    /// Over time. Documents of the event stream have no series.
+    /// Verdicts over time. Documents of the event stream have no series.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Columns<LimitSeries>>,
 }
@@ -237,11 +238,11 @@ impl Verdicts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitSeries {
-    /// Allowed.
+    /// Requests that the limit allowed.
     pub admitted: Vec<u32>,
-    /// Refused.
+    /// Requests that the limit refused.
     pub refused: Vec<u32>,
-    /// Would have been refused if the limit were enforced.
+    /// Requests that the limit would have refused if it were enforced.
     pub would_refuse: Vec<u32>,
 }
 
@@ -249,9 +250,9 @@ pub struct LimitSeries {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clients {
-    /// In the last minute.
+    /// The highest figures of the last minute.
     pub minute: Hits,
-    /// Since the start.
+    /// The highest figures since the start.
     pub start: Hits,
     /// Clients near a limit in the last minute, the nearest first.
     pub near: Vec<Near>,
@@ -267,7 +268,7 @@ pub struct Hits {
     pub refused: Table,
 }
 
-/// The first clients by one measure.
+/// The clients with the highest figures of one measure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
@@ -275,7 +276,7 @@ pub struct Table {
     pub total: u64,
     /// An upper bound for the figure of each client that is not listed.
     pub others_at_most: u64,
-    /// The first 100 clients, the greatest first.
+    /// At most 100 clients, the highest figure first.
     pub top: Vec<Client>,
 }
 
@@ -321,9 +322,9 @@ pub struct Route {
     pub total: u64,
     /// Requests since the start, by outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// In the last second.
+    /// Counts of the last second.
     pub second: RequestCounts,
-    /// In the last minute.
+    /// Counts of the last minute.
     pub minute: RequestCounts,
 }
 

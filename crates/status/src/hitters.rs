@@ -14,11 +14,11 @@ use crate::ring::push;
 use crate::space_saving::{COUNTERS, SpaceSaving};
 use crate::summary::Summary;
 
-/// The complete slices of time that are kept. Together with the running slice they cover a minute.
+/// The number of complete time slices that are kept. Together with the running slice they cover a minute.
 const SLICES: usize = 5;
 /// The number of keys that keep their names in a complete slice. Other keys are never shown.
 const NAMED: usize = 112;
-/// The number of turns for which a key stays listed as near a limit. A turn is the end of a slice.
+/// The number of turns for which a key stays listed as near a limit. A turn is the end of a time slice.
 const NEAR_TURNS: u32 = 6;
 
 /// The measure by which clients are ranked.
@@ -104,8 +104,8 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// Counts a request of `key` on this thread: the added units, if any, and the limits that the request is near to. The limits must
-    /// differ. Calls `name` at most once for each counter or place that the key gets.
+    /// Counts a request of `key` on this thread. Adds `added` to the key's counter, and stores the limits that the request is near to. The
+    /// limits must differ. Calls `name` at most once for the key's counter, and at most once for its entry among the keys near a limit.
     #[inline]
     pub fn count(
         &self,
@@ -196,7 +196,8 @@ impl<N: Clone> Hitters<N> {
                         place.insert((tick, seen));
                     }
                     Occupied(mut entry) => {
-                        // The latest turn counts. Within one turn the order of requests is unknown, so the smallest share counts.
+                        // The entry of the latest turn is kept. Within one turn the order of requests is unknown, so the entry with the
+                        // smallest share is kept.
                         let (before, share_before) = (entry.get().0, share(&entry.get().1));
                         if before < tick || before == tick && share(&seen) < share_before {
                             entry.insert((tick, seen));

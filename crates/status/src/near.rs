@@ -7,9 +7,9 @@ use crate::index::{Index, Keyed};
 
 /// The number of keys that stay after a removal.
 const KEYS: usize = 512;
-/// The number of keys beyond `KEYS` at which a removal begins. It removes all of them.
+/// The number of keys beyond `KEYS` at which a removal begins. The removal leaves `KEYS` keys.
 const SPARE: usize = 64;
-/// Slots of the index.
+/// The number of cells of the index.
 const CELLS: usize = 4 * KEYS;
 /// The most limits for each key.
 const LIMITS: usize = 4;
@@ -20,11 +20,11 @@ const NO_LIMIT: u32 = u32::MAX;
 /// A key that has few units left of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearKey<N> {
-    /// The hash of its client.
+    /// The hash of the client.
     pub key: u64,
     /// The client's name.
     pub name: N,
-    /// The units left at its last request.
+    /// The units left at the key's last request.
     pub nearness: Nearness,
 }
 
@@ -40,7 +40,7 @@ pub struct Nearness {
 }
 
 impl Nearness {
-    /// Whether a fifth or less is left.
+    /// Whether a fifth of the quota or less is left.
     #[inline]
     pub const fn is_near(left: u64, of: u64) -> bool {
         // Quotas are below 2^53, so the product does not overflow.
@@ -49,7 +49,7 @@ impl Nearness {
 }
 
 /// The limits that a request is near to, at most `LIMITS`.
-// There is one array for each number, so that a processor compares and copies several limits at once.
+// Each field of [`Nearness`] has its own array, so that a processor compares and copies several limits at once.
 #[derive(Clone, Copy, Debug)]
 pub struct NearLimits {
     limits: [u32; LIMITS],
@@ -74,7 +74,7 @@ impl Default for NearLimits {
 }
 
 impl NearLimits {
-    /// Whether there is no room for another limit. Then count these limits before you add others.
+    /// Whether there is no room for another limit. If so, count these limits before you add others.
     #[inline]
     pub const fn is_full(&self) -> bool {
         self.len >= LIMITS
@@ -120,7 +120,7 @@ pub(crate) struct NearTable<N> {
     floor: u64,
 }
 
-/// A key and the limits that it is near to, with one array for each number as in [`NearLimits`].
+/// A key and the limits that it is near to, with one array for each field as in [`NearLimits`].
 #[derive(Debug)]
 struct Seen<N> {
     key: u64,
@@ -172,7 +172,8 @@ impl<N> NearTable<N> {
             Ok(place) => return self.keys[place].renew(near, tick),
             Err(cell) => cell,
         };
-        // If the table is too small, clients replace each other. A key that would be removed at once gets no name.
+        // If the table is too small, keys replace each other. A key that ranks no higher than `floor` would soon be removed, so it is not
+        // added.
         if self.floor < rank(tick, near.fewest) {
             self.index.set(cell, self.keys.len());
             self.add(Seen::new(key, name()), near, tick);
@@ -271,7 +272,7 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Stores the limit at `index` of a request. The limit moves to the same index here.
+    /// Stores the limit at `index` of `near`. The limit moves to the same index here, so that the next request finds the same order.
     #[cold]
     #[inline(never)]
     fn note(&mut self, index: usize, near: &NearLimits, tick: u32) {

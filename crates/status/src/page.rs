@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
 const ICON: &str = include_str!("../page/icon.svg");
 
-/// The headers of every part. They forbid content from elsewhere, inline scripts and styles, and frames around the page. Scripts cannot
+/// The headers of every part. They forbid content from other origins, inline scripts and styles, and frames around the page. Scripts cannot
 /// insert text as markup.
 pub const HEADERS: [(&str, &str); 6] = [
     ("cache-control", "no-store"),
@@ -89,7 +89,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Returns the word for the rights that the script reads.
+    /// Returns the word for these rights, which the page's script reads.
     const fn word(self) -> &'static str {
         match self {
             Self::Write => "write",

@@ -13,7 +13,7 @@ pub struct Recent<T> {
     items: Mutex<VecDeque<T>>,
     most: usize,
     per_second: u32,
-    // The number of further items that this second allows.
+    // The number of items that may still be added in this second.
     left: AtomicU32,
     left_out: AtomicU64,
 }
@@ -33,7 +33,7 @@ impl<T: Clone> Recent<T> {
     /// Adds an item. Calls `item` only if this second allows another item.
     #[inline]
     pub fn add(&self, item: impl FnOnce() -> T) {
-        // Checks without a write first: at high rates most items are above the bound.
+        // At high rates most items are above the bound. For them, this check avoids a failed update of `left`.
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         } else {

@@ -29,7 +29,7 @@ const MET: u64 = 3;
 const FIRST: usize = 64;
 /// The number of cells of the index.
 const CELLS: usize = 4 * COUNTERS;
-/// Counts that exceed the floor by less than this are found without a sort.
+/// Counts that exceed the floor by less than `NEAR_FLOOR - 1` are found without a sort.
 const NEAR_FLOOR: usize = 64;
 
 /// The counters of one stream. Keys are hashes; `N` is the name of a key.
@@ -39,7 +39,7 @@ pub struct SpaceSaving<N> {
     index: Index<CELLS>,
     // Names of removed counters stay until their memory is needed.
     names: Vec<N>,
-    // The most occurrences of a key without a counter.
+    // The most occurrences that a key without a counter can have.
     floor: u64,
     total: u64,
 }
@@ -194,10 +194,10 @@ impl<N> SpaceSaving<N> {
         });
     }
 
-    /// Removes the smallest counters, so that at most [`COUNTERS`] stay. There must be more than [`COUNTERS`].
+    /// Removes the smallest counters, so that at most [`COUNTERS`] stay. There must be more than [`COUNTERS`] counters.
     ///
-    /// A counter exceeds the floor only by units that were added to it. When the floor rises by a height, more than [`COUNTERS`] counters
-    /// lose this height each. So the floor times [`COUNTERS`] never exceeds the total.
+    /// A counter exceeds the floor only by units that were added to it. When the floor rises by n, more than [`COUNTERS`] counters lose n
+    /// of these units each. So the floor times [`COUNTERS`] never exceeds the total.
     #[cold]
     fn remove_smallest(&mut self) {
         let floor = self.largest_of_smallest(self.counters.len() - COUNTERS - 1);
@@ -206,9 +206,9 @@ impl<N> SpaceSaving<N> {
         self.index.rebuild(&self.counters);
     }
 
-    /// Returns the count at index `before`, if counts are in ascending order.
+    /// Returns the count at index `before` of all counts in ascending order.
     fn largest_of_smallest(&self, before: usize) -> u64 {
-        // Most counters are new, and exceed the floor by few units. So the counters of each small height are counted first.
+        // Most counters are new, and exceed the floor by few units. So the counters at each small height above the floor are counted first.
         let mut by_height = [0_u16; NEAR_FLOOR];
         for counter in &self.counters {
             let height = counter.count.saturating_sub(self.floor);

@@ -9,11 +9,12 @@ use crate::ring::push;
 
 /// The number of seconds in the window.
 const WINDOW: usize = 5;
-/// The least number of calls in the window for a judgement. Also the number of failures in a row that prove a problem, over any time.
+/// The least number of calls in the window for a judgement. This number of failures in a row proves a problem, too, even if they took
+/// longer than the window.
 const CALLS: u64 = 5;
 /// The number of seconds that must show a problem before the state changes.
 const SEEN: usize = 2;
-/// The number of seconds after which a node without calls no longer counts as failing.
+/// A node with an open circuit breaker counts as failing for this number of seconds after its last failure.
 const QUIET: u32 = 60;
 
 /// Counts of one second.
@@ -53,8 +54,9 @@ pub struct StoreHealth {
     lost: usize,
     // The last seconds, at most [`WINDOW`]. Seconds before Redis was unreachable are dropped.
     window: VecDeque<StoreSecond>,
-    // The failures since the last successful call, and the number of seconds that had them.
+    // The failures since the last second with a successful call.
     in_a_row: u64,
+    // The number of seconds with these failures.
     seconds_in_a_row: usize,
     // The number of seconds since a node last failed.
     quiet: u32,
@@ -62,7 +64,7 @@ pub struct StoreHealth {
 
 impl StoreSecond {
     /// Whether a node of a cluster failed in this second. Without calls, a circuit breaker stays open. So an open circuit breaker counts
-    /// only with failures.
+    /// only if calls failed, too.
     const fn shows_nodes(&self) -> bool {
         self.lost_nodes > 0 || self.open_nodes > 0 && self.failures > 0
     }

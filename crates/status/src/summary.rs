@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 pub struct Summary<N> {
     // Sorted by key.
     entries: Vec<(u64, Entry<N>)>,
-    // The most occurrences of a key without an entry.
+    // The most occurrences that a key without an entry can have.
     floor: u64,
     total: u64,
 }
@@ -55,7 +55,7 @@ impl<N> Summary<N> {
         self.total
     }
 
-    /// Returns the upper bound for each key that is not listed.
+    /// Returns the upper bound for the count of each key that is not listed.
     pub const fn floor(&self) -> u64 {
         self.floor
     }

@@ -16,7 +16,7 @@ pub fn shown(char: char) -> char {
 pub fn shown_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
-        // JSON has ASCII control characters only between values, because strings contain them escaped. DEL is an exception.
+        // ASCII whitespace stays. JSON has line breaks and tabs only between values, because they are escaped in strings.
         if is_safe(char) || char.is_ascii_whitespace() {
             text.push(char);
             continue;
@@ -48,7 +48,7 @@ pub fn shown_text(line: &str) -> Cow<'_, str> {
 
 /// Whether a character is visible, has a width, and does not change other characters.
 fn is_safe(char: char) -> bool {
-    // Other spaces look like the usual space.
+    // Other spaces look like the usual space, so two names could look alike.
     if char.is_control() || char.is_whitespace() && char != ' ' {
         return false;
     }

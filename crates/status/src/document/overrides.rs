@@ -10,7 +10,7 @@ pub struct Overrides {
     pub count: usize,
     /// The overrides set last, the latest first.
     pub latest: Vec<Override>,
-    /// Where overrides are stored: `redis`, `file`, or `process`. In a `process` they end with it.
+    /// Where overrides are stored: `redis`, `file`, or `process`. With `process`, they are lost when the process ends.
     pub kept: String,
     /// The plans that an override may name.
     pub plans: Vec<String>,
@@ -30,6 +30,6 @@ pub struct Override {
     pub by: String,
     /// The reason.
     pub reason: String,
-    /// Its version, for `If-Match` in a change.
+    /// Its version. A request that changes the override sends it in `If-Match`.
     pub version: u64,
 }

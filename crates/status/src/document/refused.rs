@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A refusal by its request ID, the document of `/why/{id}`.
+/// A refusal with a known request ID: the document of `/why/{id}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refused {
@@ -14,13 +14,13 @@ pub struct Refused {
     pub status: Option<u16>,
     /// The outcome of the request, by its word in metrics and logs.
     pub outcome: String,
-    /// The error in the answer, by its word.
+    /// The word for the error in the answer.
     pub error: Option<String>,
     /// The route of the request.
     pub route: String,
     /// The client. `None` if the gateway refused the request before it determined the client.
     pub client: Option<String>,
-    /// Whether the name is cut off.
+    /// Whether the client's name is cut off.
     pub is_cut: bool,
     /// The limit that refused the request. If several limits refused it, the limit with the longest wait.
     pub limit: Option<String>,

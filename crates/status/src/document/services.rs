@@ -38,7 +38,7 @@ pub struct Server {
 pub struct Store {
     /// `memory` or `redis`.
     pub kind: String,
-    /// Keys in this process.
+    /// The number of keys in the memory of this process.
     pub memory_keys: u64,
     /// Redis, if it is the store.
     pub redis: Option<Redis>,
