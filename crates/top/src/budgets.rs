@@ -14,9 +14,9 @@ use crate::text::{clean, wrapped};
 pub(crate) struct Budgets {
     /// The client's name. It is incomplete if `is_cut`.
     pub(crate) client: String,
-    /// Whether gateways keep only the start of the name. Then no gateway is called.
+    /// Whether gateways keep only the start of the name. If so, no gateway is called.
     is_cut: bool,
-    /// The answers, in the order in which they came.
+    /// The answers, in the order in which they arrived.
     answers: Vec<Answer>,
     /// The number of gateways that were called.
     calls: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
 }
 
 impl Budgets {
-    /// Returns an empty view of a client's budgets, after calls of this many gateways.
+    /// Returns an empty view of a client's budgets. `calls` is the number of gateways that were called.
     pub(crate) fn new(client: String, calls: usize) -> Self {
         Self {
             client,

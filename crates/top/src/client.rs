@@ -6,7 +6,8 @@ use tidegate_status::client::{Decides, KeyUse, Report, Standing};
 
 use crate::text::{clean, left, width};
 
-/// Formats a report as `tidegate client` prints it: a row for each budget, followed by notes. `is_reset`: the budgets were just reset.
+/// Formats a report as `tidegate client` prints it: a row for each budget, followed by notes. `is_reset` is true if the budgets were just
+/// reset.
 pub fn client_table(report: &Report, is_reset: bool) -> String {
     let head = [
         "limit",
@@ -125,7 +126,7 @@ fn now() -> u64 {
     now.map_or(0, |now| now.as_secs())
 }
 
-/// Describes how each limit decides without Redis. Empty while Redis answers.
+/// Describes how each limit decides without Redis. Returns no lines while Redis answers.
 fn without_store(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for (decides, what) in [
@@ -201,7 +202,7 @@ pub(crate) fn budget(standing: &Standing) -> [String; 5] {
         seconds => format!("in {}", lasting(seconds)),
     };
     let decides = standing.known_here.as_ref().map(|state| state.decides);
-    // Without Redis these limits count no requests, so there are no figures.
+    // Without Redis, limits with `on_failure: open` or `closed` count no requests, so there are no figures.
     if matches!(decides, Some(Decides::Open | Decides::Closed)) {
         let next = match standing.allowed {
             true => "now",

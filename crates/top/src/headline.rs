@@ -4,10 +4,10 @@ use tidegate_status::document::{State, Status};
 
 use crate::table::count;
 
-/// The numbers of gateways.
+/// Counts of gateways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gateways {
-    /// Gateways whose last answer was a document.
+    /// The gateways whose last answer was a document.
     pub(crate) answering: usize,
     /// All gateways that are read.
     pub(crate) all: usize,

@@ -76,8 +76,8 @@ pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
     }
 }
 
-/// Formats a figure with its error. If the client is not listed, formats an upper bound: the bound for all other clients, or the figure of
-/// a client with the same cut name.
+/// Formats a figure with its error. If the client is not listed, formats an upper bound: the bound for all unlisted clients. If a client
+/// with the same cut name has a greater figure, formats that figure.
 fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) -> (String, u64) {
     if let Some(it) = client {
         let error = it.at_most.saturating_sub(it.at_least);
@@ -96,7 +96,7 @@ fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) ->
     }
 }
 
-/// Formats the limit that a client is nearest to. The number is greater if a smaller share is left.
+/// Formats the limit that a client is nearest to. The number, by which rows are sorted, is greater if a smaller share is left.
 fn nearness(near: Option<&Near>) -> (String, u64) {
     let Some(near) = near else {
         return (String::new(), 0);

@@ -15,10 +15,10 @@ use tidegate_status::document::{
 
 use differences::Differences;
 
-/// The most refusals, events and overrides of a document.
+/// The most entries in each of these lists of a document: refusals, events, overrides and plans.
 const MOST: usize = 100;
 
-/// Merges the documents of several gateways. Returns `None` if there are none.
+/// Merges the documents of several gateways. Returns `None` if there are no documents.
 pub fn merged(statuses: impl IntoIterator<Item = Status>) -> Option<Status> {
     let mut statuses = statuses.into_iter();
     let mut all = statuses.next()?;
@@ -92,7 +92,7 @@ fn gateway(all: &mut Gateway, one: &Gateway) {
     all.uptime_seconds = all.uptime_seconds.min(one.uptime_seconds);
     add(&mut all.connections, one.connections);
     add(&mut all.waiting, one.waiting);
-    // If one gateway has no figure, which is 0, the sum has none.
+    // A gateway without a figure has 0. If one gateway has no figure, the sum has none either.
     all.memory_bytes = match (all.memory_bytes, one.memory_bytes) {
         (0, _) | (_, 0) => 0,
         (all, one) => all.saturating_add(one),

@@ -56,8 +56,8 @@ impl Reader {
         (read.changes != previous).then(|| (read.changes, read.latest.clone()))
     }
 
-    /// Sends a client's name to the gateways whose last call succeeded. If there are none, sends it to all. Returns the number of these
-    /// gateways.
+    /// Sends a client's name to the gateways whose last call succeeded. If no last call succeeded, sends the name to all gateways. Returns
+    /// the number of gateways to which it was sent.
     pub(crate) fn ask(&self, client: &str) -> usize {
         let is_up = |latest: &Latest| matches!(latest, Some(Ok(_)));
         let up: Vec<bool> = lock(&self.read).latest.iter().map(is_up).collect();
@@ -95,7 +95,7 @@ fn keep_reading(
         drop(all);
         match names.recv_timeout(every) {
             Ok(first) => {
-                // Several names may have been queued while the gateway was slow. Only the last of them is still in view.
+                // Several names may have been queued while the gateway was slow. Only the client that was named last is still in view.
                 let client = names.try_iter().last().unwrap_or(first);
                 let report = source.report(&client);
                 let gateway = source.name.clone();

@@ -25,7 +25,7 @@ pub(crate) struct View {
     column: usize,
     is_reversed: bool,
     selected: usize,
-    /// The row that stays selected wherever it moves. `None`: the first line stays selected, whichever row it has.
+    /// The row that stays selected wherever it moves. If `None`, the first line stays selected, whichever row it has.
     followed: Option<Identity>,
     filter: String,
     is_typing: bool,
@@ -33,7 +33,7 @@ pub(crate) struct View {
     shows_help: bool,
     client: Option<Budgets>,
     latest: Vec<Latest>,
-    /// The number of answers up to `latest`.
+    /// The number of answers that the reader had received when `latest` was taken.
     changes: u64,
     /// The merged documents of all gateways that answered.
     status: Option<Status>,
@@ -134,7 +134,7 @@ impl View {
         (self.selected, self.followed) = (0, None);
     }
 
-    /// Processes a key while budgets are shown. Returns whether the key changed them.
+    /// Processes a key while budgets are shown. Returns false if the key has no meaning there.
     fn press_in_budgets(&mut self, key: KeyCode) -> bool {
         let Some(client) = &mut self.client else {
             return false;
@@ -198,7 +198,7 @@ impl View {
         });
     }
 
-    /// Returns the numbers of gateways: all, and those whose last answer is a document.
+    /// Returns the count of all gateways, and of the gateways whose last answer is a document.
     fn gateways(&self) -> Gateways {
         let up = |latest: &&Latest| matches!(latest, Some(Ok(_)));
         Gateways {

@@ -34,8 +34,8 @@ struct Versioned {
 }
 
 impl Source {
-    /// Reads the gateway's document. Series make up most of it, so they are requested only if `has_series`. Older gateways ignore this and
-    /// always send series.
+    /// Reads the gateway's document. Series are the largest part of it, so they are requested only if `has_series`. Older gateways ignore
+    /// `series=none` and always send series.
     pub(crate) fn status(&self, has_series: bool) -> Result<Status, String> {
         let text = (self.read)(match has_series {
             true => "/status.json",

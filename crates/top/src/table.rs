@@ -2,7 +2,7 @@
 
 use crate::text::{clean, cut_before_last, left, right, width};
 
-/// The columns that are reserved for names, if a name is that long.
+/// An elastic column shrinks until names have this number of terminal columns, if a name is that long.
 const NAME: usize = 24;
 /// The least width of an elastic column, in columns of the terminal.
 const ELASTIC: usize = 12;
@@ -28,14 +28,14 @@ pub(crate) struct Note {
     pub(crate) is_bad: bool,
 }
 
-/// Identifies a row, whatever the order of the rows.
+/// The identity of a row. It does not depend on the order of the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     /// The name in the document.
     pub(crate) name: String,
     /// Whether the document has only a part of the name.
     pub(crate) is_cut: bool,
-    /// The number of rows above it in the document with the same name.
+    /// The number of rows with the same name above this row in the document.
     pub(crate) before: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Returns a row with this name and these cells. Each cell has its number.
+    /// Returns a row with this name and these cells. Each cell is a text and its number.
     pub(crate) fn new<const N: usize>(name: &str, cells: [(String, u64); N], is_bad: bool) -> Self {
         let mut row = Self {
             identity: Identity {

@@ -1,4 +1,4 @@
-//! The tables of the tabs.
+//! The tables of `tidegate top`, one for each tab.
 
 use tidegate_status::document::{Redis, Status};
 
@@ -153,7 +153,7 @@ fn redis(status: &Status) -> Table {
         ];
         let name = node.address.as_deref().unwrap_or("redis");
         let mut row = Row::new(name, cells, !redis.is_up);
-        // Servers without an address have the same name, so the rows above are counted.
+        // Servers without an address have the same name. The number of such rows above distinguishes their rows.
         let same = redis.nodes[..at].iter();
         row.identity.before = same.filter(|it| it.address == node.address).count();
         row

@@ -23,7 +23,8 @@ pub(crate) fn run(reader: &Reader) -> Result<(), String> {
     held(|terminal, is_over| follow(terminal, reader, is_over))
 }
 
-/// Calls `draw` with the terminal, and restores the terminal when `draw` returns. The second argument returns whether `draw` must end.
+/// Calls `draw` with the terminal, and restores the terminal when `draw` returns. The second argument of `draw` returns whether `draw` must
+/// end.
 fn held(
     draw: impl FnOnce(&mut DefaultTerminal, &dyn Fn() -> bool) -> io::Result<()>,
 ) -> Result<(), String> {

@@ -64,7 +64,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
             push(&mut lines, " ");
         }
         while width(word) > columns {
-            // Takes at least one character, even if a character were wider than a line.
+            // Takes at least one character, even if that character is wider than a line.
             let first = word.chars().next().map_or(0, char::len_utf8);
             let (head, rest) = word.split_at(prefix(word, columns).len().max(first));
             push(&mut lines, head);

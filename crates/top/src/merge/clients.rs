@@ -35,8 +35,8 @@ pub(super) fn bound(all: &mut Clients) {
     near(&mut all.near);
 }
 
-/// Keeps the smallest share left for each client and limit, and sorts by it. Cut names are not joined, because they may stand for several
-/// clients. Limits take turns, so that many clients near one limit do not hide the clients near another limit.
+/// Keeps the smallest share left for each client and limit, and sorts by this share. Cut names are not joined, because they may stand for
+/// several clients. Limits take turns, so that many clients near one limit do not hide the clients near another limit.
 fn near(near: &mut Vec<Near>) {
     let share = |it: &Near| (u128::from(it.left) << 32) / u128::from(it.of.max(1));
     near.sort_by_key(share);
@@ -77,8 +77,8 @@ fn figures(table: &Table) -> HashMap<Name, Figures> {
 /// Joins two tables. If each table lists a whole name once, both rows are the same client, and their figures are added up. If only one
 /// table lists a client, the other table's `others_at_most` is added to its upper bound.
 ///
-/// A name that is cut or listed twice may be another client in the other table. Its rows stay separate, and the greatest figure of that
-/// name in the other table is added to their upper bounds.
+/// A name that is cut or listed twice may be another client in the other table. Its rows stay separate. Each upper bound grows by the
+/// greatest figure of that name in the other table, or by `others_at_most` if that is greater.
 fn table(all: &mut Table, one: Table) {
     let (ours, theirs) = (figures(all), figures(&one));
     let is_one = |name: &Name| {

@@ -1,4 +1,5 @@
-//! Differences between gateways whose documents are merged. They are usual while a fleet is updated, but then some sums have no meaning.
+//! Differences between gateways whose documents are merged. Differences are usual while a fleet is updated, but they make some sums
+//! meaningless.
 
 use std::collections::BTreeSet;
 

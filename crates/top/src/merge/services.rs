@@ -56,7 +56,7 @@ fn join(all: &mut Redis, one: Redis) {
     }
 }
 
-/// Adds the figures of a server that the first gateway lacks.
+/// Fills in the figures of a server that the first gateway's document lacks.
 fn complete(first: &mut Node, other: Node) {
     *first = Node {
         address: other.address,

@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::tabs::{Tab, Window};
 use crate::text::{clean, cut, wrapped};
 
-/// The most lines of a reason, and of an error.
+/// The most lines for one reason or one error.
 const LINES: usize = 3;
 
 const HELP: [&str; 14] = [
@@ -121,7 +121,7 @@ impl View {
         lines
     }
 
-    /// Returns the errors of gateways. Below them is the filter, if the user is typing one, or the list of keys.
+    /// Returns the lines at the bottom: the first error of a gateway, and the filter or the list of keys.
     fn foot(&self, columns: usize) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         let mut errors = self.errors();
