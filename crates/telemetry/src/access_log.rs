@@ -6,7 +6,7 @@
 //!
 //! The thread that served a request formats its line into a buffer, which it shares with few threads. A collecting thread writes the lines.
 //! It empties the buffers ten times per second, or earlier when a buffer is long. Requests never wait. If the output is slow, further lines
-//! are lost and counted. A line with their number follows.
+//! are lost and counted. A later line has the number of lost lines.
 
 mod buffers;
 mod format;

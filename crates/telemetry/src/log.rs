@@ -21,9 +21,9 @@ use tidegate_net::text::cut;
 
 /// The longest wait for queued lines when the process exits.
 const FLUSH: Duration = Duration::from_secs(2);
-/// The filter for audit lines, which have operators and their changes.
+/// The filter that keeps audit lines. An audit line names an operator and a change.
 const AUDIT: &str = "audit=info";
-/// The filter for warnings of the HTTP/2 library about late acknowledgements of PINGs. Clients could fill the log with them.
+/// The filter that drops warnings of the HTTP/2 library about late acknowledgements of PINGs. Without it, clients could fill the log.
 const LATE_PINGS: &str = "h2::proto::ping_pong=error";
 /// The most bytes of a panic's text.
 const MAX_PANIC: usize = 4 * 1024;
@@ -84,7 +84,7 @@ pub enum LogError {
 }
 
 impl Log {
-    /// Starts the log of this process. From then on, panics are lines of the log, too, and the access log may write to it.
+    /// Starts the log of this process. From then on, panics are logged, too, and the access log may write to this log.
     ///
     /// # Errors
     ///

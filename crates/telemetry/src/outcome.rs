@@ -90,7 +90,7 @@ impl RequestOutcome {
 pub enum Cut {
     /// The upstream ended its answer too early.
     Upstream,
-    /// The upstream sent no data for the time of the timeout.
+    /// The upstream sent no data until the timeout ended.
     Timeout,
     /// The client left, or took the answer too slowly.
     Client,
@@ -106,7 +106,7 @@ impl Cut {
         }
     }
 
-    /// Returns the error for the log. It is the same as for a failure before the answer. `None` if the upstream did not cause the cut.
+    /// Returns the error for the log. A failure before the answer has the same error. `None` if the upstream did not cause the cut.
     pub const fn error(self) -> Option<&'static str> {
         match self {
             Self::Upstream => Some("upstream_failed"),

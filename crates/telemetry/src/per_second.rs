@@ -8,7 +8,7 @@ use std::time::Instant;
 pub(crate) struct PerSecond {
     most: u32,
     since: Instant,
-    /// The current second, counted from `since`, and the number of events in this second.
+    /// The upper 32 bits are the current second, counted from `since`. The lower 32 bits are the number of events in this second.
     taken: AtomicU64,
 }
 

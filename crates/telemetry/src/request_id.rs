@@ -21,7 +21,7 @@ impl RequestId {
         self.0
     }
 
-    /// Returns the first `longest` bytes of the ID, or all of it.
+    /// Returns the first `longest` bytes of the ID, or the whole ID if it is shorter.
     pub(crate) fn start(&self, longest: usize) -> Self {
         match self.0.as_bytes().get(..longest) {
             Some(start) => Self(copied(start)),

@@ -22,7 +22,7 @@ use tidegate_upstream::Upstream;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use events::Events;
 
-/// The used share of a limit with one budget at which the limit counts as near.
+/// A limit with one budget for all clients counts as near when this share of the budget is used.
 const NEAR: f64 = 0.8;
 
 /// The parts of the gateway that the document is made from.
@@ -46,7 +46,7 @@ pub struct View<'a> {
     pub upstreams: &'a HashMap<Arc<str>, Arc<Upstream>>,
     /// The sources of clients' names, and the trusted proxies.
     pub clients: &'a Clients,
-    /// The memory shortage.
+    /// The memory of the process, and whether memory is short.
     pub overload: &'a Overload,
     /// The store of the limits.
     pub store: &'a Store,
@@ -74,8 +74,9 @@ pub struct StatusBoard {
     limits: Tracks<4>,
     store: Series<3>,
     events: Events,
-    /// The number of keys near each limit. Below, the used share of each limit with one budget for all clients.
+    /// The number of keys near each limit.
     near: HashMap<Arc<str>, usize>,
+    /// The used share of each limit with one budget for all clients.
     used: HashMap<String, f64>,
 }
 
@@ -129,7 +130,7 @@ impl StatusBoard {
             }
         }
         for (limit, used) in &used {
-            // Such a limit has only one key.
+            // A limit with one budget has only one key.
             if *used >= NEAR {
                 self.near.insert(limit.as_str().into(), 1);
             }

@@ -40,7 +40,7 @@ pub struct Traces(Option<Arc<Tracing>>);
 struct Tracing {
     settings: TraceSettings,
     bound: PerSecond,
-    // Counts sampled requests above the bound. Not registered if no spans are recorded.
+    // Counts sampled requests above the bound. Not part of `/metrics` if no collector is configured.
     beyond: Counter,
     /// Sends the spans. `None` if no collector is configured.
     exporter: Option<Arc<Exporter>>,
@@ -99,8 +99,8 @@ impl Traces {
     }
 
     /// Begins the gateway's part of a request's trace. Only trusted peers decide whether a request is recorded, because a recorded request
-    /// costs more. Other requests are sampled at random. The bound per second also applies to trusted peers, because they may pass on
-    /// requests of strangers.
+    /// costs more. Requests from other peers, or without a valid `traceparent`, are sampled at random. The bound per second also applies to
+    /// trusted peers, because they may pass on requests of strangers.
     pub fn begin(&self, headers: &HeaderMap, is_trusted: bool) -> Option<TraceContext> {
         let tracing = self.0.as_ref()?;
         let parent = Parent::of(headers);

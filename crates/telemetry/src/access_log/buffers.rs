@@ -80,7 +80,7 @@ pub(super) struct Collected<'a> {
 struct State {
     /// Whether a buffer has lines.
     has_lines: bool,
-    /// Whether a buffer is long.
+    /// Whether a buffer has at least [`LONG`] bytes.
     is_urgent: bool,
     /// Whether to open the log's file again.
     reopens: bool,
@@ -143,8 +143,9 @@ impl Buffers {
         self.work.notify_one();
     }
 
-    /// Calls `take` with whole lines, in the order of their times, until the end. `take` returns the number of lines that it lost. While it
-    /// blocks, new lines are buffered, and lost when the buffers are full. Each loss is reported by a line with the number of lost lines.
+    /// Calls `take` with whole lines, in the order of their times, until the buffers are closed. `take` returns the number of lines that it
+    /// lost. While `take` blocks, new lines are buffered, and lost when the buffers are full. Each loss is reported by a line with the
+    /// number of lost lines.
     pub(super) fn collect(&self, mut take: impl FnMut(Collected<'_>) -> u64) {
         let mut collected: Vec<Lines> = self.buffers.iter().map(|_| Lines::default()).collect();
         let mut merged = Vec::new();

@@ -14,7 +14,7 @@ use super::value::Value;
 /// `127.0.0.1 - api_key:acme [22/Nov/2026:15:32:17 +0000] "GET /path HTTP/1.1" 200 2326`.
 const COMMON: &str =
     r#"$client_ip - $client [$time_local] "$method $path $protocol" $status $bytes_out"#;
-/// The fields of the Combined Log Format after the common ones.
+/// The fields that the Combined Log Format adds to the Common Log Format.
 const COMBINED: &str = r#" "$referer" "$user_agent""#;
 
 /// A compiled format.
@@ -22,7 +22,7 @@ const COMBINED: &str = r#" "$referer" "$user_agent""#;
 pub(super) struct Format {
     kind: Kind,
     pieces: Box<[Piece]>,
-    /// Whether the template has a field for the number of lost lines.
+    /// Whether the format has a field that shows the number of lost lines: `lost` or `path`.
     tells_lost: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Format {
 enum Kind {
     /// The format of `tracing-subscriber` for the log of the process, so that one parser reads both logs.
     Text,
-    /// The same as `Text`, as a JSON object.
+    /// The same as `Text`, but for a log in JSON.
     Json,
     /// Only the pieces.
     Template,

@@ -23,7 +23,8 @@ const MAX_TEXT: usize = 1_024;
 /// The most bytes of the method and of the request ID.
 const MAX_WORD: usize = 128;
 
-/// The values of a request's line. They are copies, so the record does not keep the request's head in memory. It takes a few KiB at most.
+/// The values of a request's line. They are copies, so the record does not keep the request's head in memory. The record takes a few KiB at
+/// most.
 #[derive(Debug)]
 pub struct Record {
     id: RequestId,
@@ -85,7 +86,7 @@ impl Record {
         self.decided.as_ref()
     }
 
-    /// Returns the decision for changes. The body of the answer may settle the cost later.
+    /// Returns the limits' decision, so that the caller can change it. The body of the answer may settle the cost later.
     pub const fn decided_mut(&mut self) -> Option<&mut Decided> {
         self.decided.as_mut()
     }
@@ -111,7 +112,7 @@ impl Record {
         self
     }
 
-    /// Records the answer. Without a status, the request was dropped.
+    /// Records the answer. `status` is `None` if there was no answer.
     pub fn answered(
         &mut self,
         status: Option<StatusCode>,
@@ -146,7 +147,7 @@ impl Record {
         }
     }
 
-    /// Returns the error in an answer that its upstream cut off.
+    /// Returns the error of an answer that the upstream cut off.
     pub fn cut_by_upstream(&self) -> Option<&'static str> {
         self.cut.and_then(Cut::error)
     }
@@ -231,8 +232,8 @@ impl Fields for Record {
                 Value::Limits(Limits::RefusedBy(decided.filter(|_| is_refused)?))
             }
             AccessField::DecidedBy => Value::Word(match decision?.via {
-                // For these modes the gateway decides, even if the limit has called Redis. `tidegate_decisions_total` counts the verdict in
-                // the same way.
+                // In modes other than `exact` the gateway decides, even if the limit has called Redis. `tidegate_decisions_total` counts
+                // the verdict in the same way.
                 Via::Store if self.limit().is_some_and(|it| it.mode() != Mode::Exact) => "gateway",
                 Via::Store => "store",
                 Via::Remembered => "remembered",
@@ -249,7 +250,7 @@ impl Fields for Record {
             AccessField::Remaining => Value::Number(self.tightest()?.remaining),
             AccessField::RetryAfter => {
                 let verdict = self.tightest().filter(|_| is_refused)?;
-                // Whole seconds, at least 1, as in the header.
+                // Whole seconds, at least 1, as in the header `Retry-After`.
                 Value::Number(verdict.retry_after.div_ceil(1_000_000).max(1))
             }
             AccessField::Cost => Value::Number(Some(decided?.cost).filter(|cost| *cost > 0)?),

@@ -8,15 +8,15 @@ use crate::outcome::RequestOutcome;
 /// The settings of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogSettings {
-    /// The file to which lines are appended. `None`: standard error.
+    /// The file to which lines are appended. If `None`, lines are written to standard error.
     pub file: Option<PathBuf>,
     /// The format of a line.
     pub format: AccessFormat,
-    /// The conditions for a line. `None`: all requests meet them.
+    /// The conditions for a line. If `None`, there are no conditions.
     pub filter: Option<AccessFilter>,
     /// The share of forwarded requests that get a line, in millionths. Server errors and observed refusals always get a line.
     pub sample: u32,
-    /// The most lines per second of requests that the gateway refused. `None`: no bound.
+    /// The most lines per second of requests that the gateway refused. If `None`, there is no bound.
     pub max_refusals_per_second: Option<u32>,
 }
 
@@ -116,7 +116,7 @@ pub struct AccessFilter {
 
 macro_rules! fields {
     ($($name:ident $word:literal $is_default:literal,)*) => {
-        /// A field of the access log. docs/operations.md defines each.
+        /// A field of the access log. docs/operations.md defines each field.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "docs/operations.md has a row for each, which a test checks")]
         pub enum AccessField {
@@ -134,7 +134,7 @@ macro_rules! fields {
                 }
             }
 
-            /// Whether text and JSON lines have it by default.
+            /// Whether text and JSON lines have the field by default.
             pub const fn is_default(self) -> bool {
                 match self {
                     $(Self::$name => $is_default,)*

@@ -5,9 +5,9 @@ use tidegate_status::{shown_json, shown_text};
 /// A style of quoting and escaping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// As in Rust, in quotes.
+    /// Quoted and escaped as in Rust.
     Text,
-    /// As in JSON.
+    /// Quoted and escaped as in JSON.
     Json,
     /// As in nginx, without quotes: `"`, `\` and all bytes except printable ASCII become `\xXX`.
     Plain,
@@ -15,7 +15,7 @@ pub(super) enum Style {
     OneWord,
 }
 
-/// The length of `\xXX`.
+/// The length of `\xXX`, in bytes.
 pub(super) const ESCAPE: usize = 4;
 
 impl Style {
@@ -24,7 +24,7 @@ impl Style {
         matches!(self, Self::Text | Self::Json)
     }
 
-    /// Whether the style escapes as in plain lines.
+    /// Whether texts have no quotes, and escapes of the form `\xXX`.
     pub(super) const fn is_plain(self) -> bool {
         matches!(self, Self::Plain | Self::OneWord)
     }
@@ -38,7 +38,7 @@ impl Style {
     }
 }
 
-/// Whether each byte needs no escape. [`Style::OneWord`] escapes further bytes.
+/// For each byte, whether it needs no escape. [`Style::OneWord`] escapes further bytes.
 const AS_IT_IS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = b' ';

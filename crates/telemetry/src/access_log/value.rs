@@ -74,7 +74,7 @@ impl Value<'_> {
     /// Appends the value to a line.
     pub(super) fn write(self, out: &mut Vec<u8>, style: Style, clock: &mut Clock) {
         let is_quoted = match self {
-            // This field of the format is for user names, and the line already has the address.
+            // In the standard formats, this field is for user names. The line already has the address, so the field gets `-`.
             Self::Client(Client::Ip(_)) if style == Style::OneWord => return out.push(b'-'),
             Self::Number(_) => false,
             Self::Address(_) | Self::Socket(_) | Self::Hex(_) | Self::Before(_) => {

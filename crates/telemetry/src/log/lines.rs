@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tidegate_net::text::cut;
 use tidegate_status::{shown_json, shown_text};
 
-/// The most bytes of the queue. The writing thread may hold the same amount.
+/// The most bytes of the queue. The writing thread may hold another [`CAPACITY`] bytes.
 const CAPACITY: usize = 2 * 1024 * 1024;
 /// The bytes of the queue that the access log must leave free, so that a flood of requests does not displace warnings.
 const RESERVED: usize = 256 * 1024;
@@ -19,7 +19,7 @@ const RESERVED: usize = 256 * 1024;
 const LONGEST: usize = 32 * 1024;
 /// The bytes that are kept of a line above [`LONGEST`].
 const KEPT: usize = 4 * 1024;
-/// The most bytes of the buffer between two writes.
+/// The most bytes of memory that the writing thread keeps between two writes.
 const IDLE_BUFFER: usize = 64 * 1024;
 /// The pause before the next write to a non-blocking file or pipe that is full.
 const FULL: Duration = Duration::from_millis(20);
@@ -73,7 +73,7 @@ impl Lines {
         }))
     }
 
-    /// Starts the thread that writes to `out`. If lines were dropped, it calls `report` with their number after the next write.
+    /// Starts the thread that writes to `out`. If lines were dropped, the thread calls `report` with their number after the next write.
     pub(super) fn spawn_writer(
         &self,
         out: impl Write + Send + 'static,
@@ -152,7 +152,8 @@ impl Lines {
         }
     }
 
-    /// Waits for lines and takes all of them. Returns the number of lines that were dropped since the last call. `None` at the end.
+    /// Waits for lines and takes all of them. Returns the number of lines that were dropped since the last call. `None` if the log is
+    /// closed and no lines are queued.
     fn take(&self, taken: &mut Vec<u8>) -> Option<u64> {
         let mut state = self.0.state.lock();
         while state.queued.is_empty() {
@@ -218,7 +219,8 @@ impl<'a> MakeWriter<'a> for Lines {
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let length = line.len();
-        // Clients, Redis or servers may have chosen parts of the line, so its characters are made safe. Most lines are plain ASCII.
+        // Clients, Redis or servers may have chosen parts of the line, so its characters are made safe. Most lines are plain ASCII and need
+        // no change.
         let is_plain = line.iter().all(|byte| *byte < 0x7f);
         let shown = (!is_plain).then(|| {
             let line = String::from_utf8_lossy(line);

@@ -20,8 +20,9 @@ pub use refused::{LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer};
 
 /// The most bytes of a client's name.
 const MAX_NAME: usize = 64;
-/// The most refusals that are kept, and the most that are added in a second.
+/// The most refusals that are kept.
 const REFUSALS: usize = 100;
+/// The most refusals that are added in a second.
 const REFUSALS_A_SECOND: u32 = 20;
 
 /// A client's name, which is formatted only when it is shown. A copy costs less than a formatted name, and few names are ever shown.
@@ -32,7 +33,8 @@ pub struct ClientName(Client);
 #[derive(Clone, Debug)]
 pub(super) struct NumberedLimit {
     number: u32,
-    // Whether the limit's key has a value of the caller. Without such a value all clients share one budget, and no client is near it.
+    // Whether the limit's key has a value of the caller. Without such a value all clients share one budget, and no single client counts as
+    // near the limit.
     is_callers: bool,
     pub(super) name: Arc<str>,
 }
@@ -44,9 +46,9 @@ pub struct ClientMetrics {
     pub hitters: Hitters<ClientName>,
     /// The last refusals.
     pub refusals: Recent<Refusal>,
-    /// Further refusals, by request ID.
+    /// The last refusals, by request ID.
     pub refused: LastRefused,
-    // The limits by number, of all configurations since start.
+    // The names of all limits since start, also of limits that a reload removed. A limit's number is its index here.
     limits: Mutex<Vec<Arc<str>>>,
     seed: RandomState,
 }
@@ -85,7 +87,8 @@ impl ClientMetrics {
         self.limits.lock().get(number as usize).cloned()
     }
 
-    /// Counts a request of a client. `added` has the units that it adds, if any. `near` has the limits that it is near to.
+    /// Counts a request of a client. `added` has the units or the refusal to count, if any. `near` has the limits that the request is near
+    /// to.
     // Not inlined, so that the compiler has more registers here.
     #[inline(never)]
     pub(super) fn count(&self, client: &Client, added: Option<(Measure, u64)>, near: &NearLimits) {
@@ -136,7 +139,7 @@ impl ClientMetrics {
 }
 
 impl NumberedLimit {
-    /// Returns how near a client is to this limit. `None` if more than a fifth is left.
+    /// Returns how near a client is to this limit. `None` if more than a fifth of the quota is left, or if all clients share one budget.
     #[inline]
     pub(super) fn nearness(&self, quota: &Quota, verdict: &Verdict) -> Option<Nearness> {
         let (left, of) = (verdict.remaining, quota.capacity());

@@ -9,10 +9,10 @@ use tidegate_server::{ProxyHeader, UnparsedHead, UntrustedProxies};
 
 use super::registrar::{Registrar, Words};
 
-/// The counts of resting connections, of heads that became no requests, of slow clients that were cut off, and of untrusted proxies.
+/// The counts of idle connections, of heads that became no requests, of slow clients that were cut off, and of untrusted proxies.
 #[derive(Debug)]
 pub struct ConnectionMetrics {
-    /// Connections that rest now.
+    /// The HTTP/1 connections that have been idle for two seconds or more.
     pub(super) resting: Gauge,
     unparsed: [Counter; UnparsedHead::ALL.len()],
     slow_bodies: Counter,

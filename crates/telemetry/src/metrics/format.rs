@@ -61,7 +61,7 @@ pub(super) fn text(open_metrics: &str) -> String {
             continue;
         };
         match comment.split_once(' ') {
-            // Kept for later: its name depends on the type, which comes next.
+            // Kept for later: the metric's name depends on its type, which is in the next line.
             Some(("HELP", rest)) => help = rest.split_once(' '),
             Some(("TYPE", rest)) => {
                 let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));

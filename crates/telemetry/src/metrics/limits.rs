@@ -24,7 +24,7 @@ pub(crate) struct VerdictCount {
 /// The counters of all limits, and the gauges that are set from samples.
 #[derive(Debug)]
 pub(crate) struct LimitMetrics {
-    // The counters of `tidegate_decisions`, by limit. They are kept here because the family cannot be read.
+    // The counters of `tidegate_decisions`, by limit. The family has no function that lists its counters, so they are kept here, too.
     counters: Mutex<BTreeMap<Arc<str>, Verdicts>>,
     near: ByLabel<Arc<str>, Gauge>,
     used: ByLabel<Arc<str>, Gauge<f64, AtomicU64>>,

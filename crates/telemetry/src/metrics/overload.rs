@@ -8,7 +8,7 @@ use tidegate_server::{ConnectionRefusal, Overload};
 
 use super::registrar::{Registrar, Words, set};
 
-/// Connections that were refused or closed, and the memory shortage.
+/// Connections that were refused or closed, and the memory of the process.
 #[derive(Debug)]
 pub(super) struct OverloadMetrics {
     /// Refused connections, by reason.

@@ -58,7 +58,7 @@ impl Registrar {
         ByLabel::new(label, self.add(name, help))
     }
 
-    /// Registers a collector, which writes its own metrics. `/metrics` lists them after all others.
+    /// Registers a collector, which writes its own metrics. `/metrics` lists these metrics after all other metrics.
     pub(super) fn add_collector<C: Default>(&mut self) -> Arc<C>
     where
         Arc<C>: Collector,
@@ -70,7 +70,7 @@ impl Registrar {
 }
 
 impl<V, M> ByLabel<V, M> {
-    /// Joins a family with the name of its label.
+    /// Returns a family together with the name of its label.
     pub(super) const fn new(label: &'static str, family: WithLabel<V, M>) -> Self {
         Self { label, family }
     }

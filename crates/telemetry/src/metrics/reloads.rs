@@ -12,7 +12,7 @@ use super::registrar::{ByLabel, Registrar, Words, set};
 pub struct ReloadMetrics {
     reloads: Words,
     last_taken: Gauge,
-    /// The counters by limit, of all configurations since start.
+    /// The reloads after which a limit counted from zero, by limit. The counters of removed limits stay.
     started_anew: ByLabel<String, Counter>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct RequestMetrics {
     durations: ByLabel<Arc<str>, Durations>,
     request_bytes: ByLabel<Arc<str>, Counter>,
     response_bytes: ByLabel<Arc<str>, Counter>,
-    // The counters by route, of all configurations since start, as in the families.
+    // The counters of all routes since start, also of routes that a reload removed. The families above have the same counters.
     routes: Mutex<BTreeMap<Arc<str>, Arc<RouteRequests>>>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct RouteRequests {
 pub struct RequestTotals {
     /// Requests by outcome, in the order of [`RequestOutcome::ALL`].
     pub outcomes: [u64; RequestOutcome::ALL.len()],
-    /// The sum of their durations, in microseconds.
+    /// The sum of the requests' durations, in microseconds.
     pub took: u64,
 }
 
@@ -88,7 +88,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Returns the counters of this route. Each call returns the same counters.
+    /// Returns the counters of this route. Each call with the same route returns the same counters.
     pub(super) fn of(&self, route: &Arc<str>) -> Arc<RouteRequests> {
         let mut routes = self.routes.lock();
         if let Some(requests) = routes.get(route) {

@@ -41,14 +41,15 @@ pub struct RouteMetrics {
 #[derive(Debug)]
 struct LimitCounters {
     numbered: NumberedLimit,
-    // Counters by decider, in this order: the store or the gateway, by the limit's mode; `on_failure`; a remembered refusal.
+    // Each array has one counter for each decider, in this order: the store (or the gateway, if the limit's mode is not `exact`),
+    // `on_failure`, a remembered refusal.
     allowed: [Counter; 2],
     refused: [Counter; 3],
     undecided: Counter,
 }
 
 impl RouteMetrics {
-    /// Returns the counters of the route `name` with these rules, in their order.
+    /// Returns the counters of the route `name`. The counters of its limits are in the order of `rules`.
     pub fn new<'a>(
         gateway: &GatewayMetrics,
         name: &Arc<str>,
@@ -241,21 +242,21 @@ impl RouteMetrics {
                 }
                 near.add(nearness);
             }
-            // Observed limits count only requests that were admitted. This request was refused by another limit.
+            // Observed limits count only admitted requests, and this request was not admitted.
             if !is_admitted && entry.limit.is_observed() {
                 continue;
             }
             match entry.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[allowed_by].inc(),
                 Some(_) => limit.refused[by].inc(),
-                // If a remembered refusal or the gateway refused the request, other limits have no verdict. They are not undecided.
+                // If a remembered refusal or the gateway refused the request, other limits have no verdict. They do not count as undecided.
                 None if decision.via != Via::Fallback => continue,
                 None => limit.undecided.inc(),
             };
         }
     }
 
-    /// Counts the limits that were collected until now, to make room for more.
+    /// Counts the limits in `near` and empties it, so that it has room for more limits.
     #[cold]
     #[inline(never)]
     fn near_many(&self, decided: &Decided, near: &mut NearLimits) {

@@ -11,7 +11,7 @@ use tidegate_store::{Store, StoreCall, StoreError};
 use super::durations::Durations;
 use super::registrar::{Registrar, Words, set, show};
 
-/// Upper bounds of the store's histograms, in seconds. They are closer together around the usual timeout of 25 ms.
+/// Upper bounds of the buckets for calls of Redis, in seconds. The default timeout, 25 ms, is also a bound.
 const STORE_BUCKETS: [f64; 10] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 ];

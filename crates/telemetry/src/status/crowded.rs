@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tidegate_status::document::State;
 use tidegate_store::{Crowded, MemoryStore};
 
-/// The time between two log lines about one limit. If a limit has no decision on a shared budget for this time, it has room again.
+/// The time between two log lines about one limit. If a limit has no decision on a shared budget for this time, it counts as having room
+/// again.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// The limits without room, and the decisions on their shared budgets.
@@ -28,7 +29,8 @@ struct CrowdedNow {
 }
 
 impl CrowdedWatch {
-    /// Compares the decisions on shared budgets with the last check, and logs the limits that have new ones. Returns the changes as events.
+    /// Compares the decisions on shared budgets with the last check, and logs the limits with further decisions on them. Returns the
+    /// changes as events.
     pub(super) fn look(&mut self, store: &MemoryStore, now: Instant) -> Vec<(State, String)> {
         let mut news = Vec::new();
         let shared = store.usage().shared;

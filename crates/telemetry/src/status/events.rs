@@ -46,8 +46,8 @@ impl Events {
         self.last.add(epoch_ms(), kind, state, text);
     }
 
-    /// Adds events for the changes since the last sample. `calls` has the Redis calls that ended in the last second, and those without a
-    /// decision.
+    /// Adds events for the changes since the last sample. `calls` has two counts of the last second: the Redis calls that ended, and the
+    /// calls without a decision.
     pub(super) fn look(&mut self, view: &View<'_>, calls: [u64; 2]) {
         let refused = view.metrics.reloads().refused();
         if refused > self.refused_reloads {

@@ -15,7 +15,7 @@ pub(super) fn log(view: &View<'_>) {
     }
 }
 
-/// Returns the networks that the configuration in force still misses.
+/// Returns the networks whose proxies the configuration in force still treats wrongly.
 pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
     let proxies = view.metrics.connections().untrusted_proxies().list();
     let proxies = proxies.iter().filter(|it| is_wrong(it, view.clients));
@@ -30,7 +30,7 @@ pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
         .collect()
 }
 
-/// Whether the mistake still exists, because a reload may have corrected it.
+/// Whether the configuration in force still has the mistake. A reload may have corrected it.
 fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
     let is_trusted = clients.trusted.contains(proxy.address);
     match proxy.header {
@@ -62,8 +62,8 @@ fn network(proxy: &UntrustedProxy) -> String {
     format!("{}/{}", proxy.network, proxy.prefix())
 }
 
-/// Describes the proxy, and the lines that are missing in its configuration or in the gateway's. For a public network, which others may
-/// share, the lines contain only the proxy's address.
+/// Describes the proxy, and the lines that are missing in its configuration or in the gateway's. Others may share a public network, so for
+/// such a network the lines contain only the proxy's address.
 fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
     let (network, header) = (network(proxy), name(proxy.header));
     if proxy.header == ProxyHeader::Missing {

@@ -90,7 +90,7 @@ fn part(view: &View<'_>) -> State {
     }
 }
 
-/// Describes the decisions while Redis does not decide.
+/// Describes how limits decide while Redis does not: the `on_failure` of each limit.
 fn on_failure(view: &View<'_>) -> String {
     let mut limits: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for limit in view.limits().filter(|limit| limit.mode() != Mode::Local) {
@@ -113,7 +113,7 @@ fn on_failure(view: &View<'_>) -> String {
     }
 }
 
-/// Returns the first names, and the number of the further ones.
+/// Returns the first names, and the number of further names.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect();
     match names.split_at_checked(NAMES) {

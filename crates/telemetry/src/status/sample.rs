@@ -6,7 +6,8 @@ use tidegate_status::document::{Columns, RequestCounts};
 use crate::metrics::{GatewayMetrics, RequestTotals};
 use crate::outcome::RequestOutcome;
 
-/// The unit of the sampled durations of requests, in microseconds. With this unit, a second has room for 100 requests of an hour each.
+/// The unit of the sampled durations of requests, in microseconds. With this unit, the `u32` of one second has room for 100 requests of an
+/// hour each.
 const TOOK_UNIT: u64 = 100;
 
 /// Returns the numbers of all, refused and failed requests, and the sum of their durations in [`TOOK_UNIT`].
@@ -50,7 +51,7 @@ pub(super) fn lately(series: &Series<4>, seconds: usize) -> RequestCounts {
     }
 }
 
-/// Returns the first three counters over time, in columns.
+/// Returns the increases of the first three counters, by seconds and by minutes.
 pub(super) fn columns<T>(series: &Series<4>, of: impl Fn([Vec<u32>; 3]) -> T) -> Columns<T> {
     Columns {
         seconds: of([0, 1, 2].map(|counter| series.seconds(counter))),

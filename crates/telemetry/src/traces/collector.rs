@@ -75,7 +75,7 @@ impl Collector {
     async fn post(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.client.request(request.map(Full::new)).await?;
         let (head, body) = answer.into_parts();
-        // The status reports errors. If it is a success, the batch is accepted, even if the rest of the answer is lost.
+        // Only the status matters. With a success status, the batch is accepted, even if the body of the answer is lost.
         let body = match head.status.is_success() {
             true => Limited::new(body, MAX_ANSWER).collect().await.ok(),
             false => None,

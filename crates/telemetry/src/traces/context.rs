@@ -72,12 +72,12 @@ pub struct TraceContext {
     pub(super) outgoing: u64,
     /// Whether the trace is recorded.
     pub is_sampled: bool,
-    /// Whether the trace ID is random. A peer's trace ID has the peer's own flag.
+    /// Whether the trace ID is random. For a peer's trace ID, this is the flag that the peer sent.
     is_random: bool,
 }
 
 impl TraceContext {
-    /// Continues the peer's trace. Without a peer's trace, begins a new one.
+    /// Continues the peer's trace. Without a peer's trace, begins a new trace.
     pub(super) fn of(parent: Option<Parent>, is_sampled: bool) -> Self {
         let begun = || u128::from(new_id()) << 64 | u128::from(new_id());
         Self {

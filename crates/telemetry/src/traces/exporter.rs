@@ -23,11 +23,11 @@ use super::collector::Collector;
 use super::metrics::TraceMetrics;
 use super::settings::TraceSettings;
 
-/// The most bytes of the queued spans. The sending task may hold the same amount.
+/// The most bytes of the queued spans. The sending task may hold one batch in addition.
 const CAPACITY: usize = 4 * 1024 * 1024;
 /// The size of a batch at which it is full, in bytes.
 const BATCH: usize = 512 * 1024;
-/// The longest time that a trace waits for further traces in its batch.
+/// The longest time that a trace waits for further traces in its batch. Also the pause after a batch that failed.
 const SEND_EVERY: Duration = Duration::from_secs(1);
 /// The first pause before a batch is sent again after a temporary error.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ impl Exporter {
     /// Waits until the task has ended.
     pub(super) async fn ended(&self) {
         let mut ended = self.ended.subscribe();
-        // The sender is a field of `self`, so there is no error.
+        // The sender is a field of `self`, so it exists, and the wait cannot fail.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
@@ -165,7 +165,7 @@ fn sender(settings: &TraceSettings, url: &Uri, collector: Collector) -> io::Resu
     let resource = settings.resource.iter().cloned();
     let resource = resource.map(|(key, value)| KeyValue::new(key, value));
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    // If an attribute is repeated, its last value counts.
+    // If an attribute is repeated, its last value is used.
     let resource = Resource::builder_empty().with_attributes([version].into_iter().chain(resource));
     sender.set_resource(&resource.build());
     Ok(sender)

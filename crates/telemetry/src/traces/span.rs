@@ -16,8 +16,9 @@ use crate::access_log::{AccessField, Fields as _, Record, Value};
 
 /// The most bytes of the path and of the user agent.
 const MAX_TEXT: usize = 1_024;
-/// The most attributes of a request's span, without those from the log. Below, of the spans of its parts.
+/// The most attributes of a request's span, without the attributes in [`OF_LOG`].
 const OF_REQUEST: usize = 9;
+/// The most attributes of another span: of the decision in Redis, of the wait, or of an attempt.
 const OF_PART: usize = 6;
 
 /// The attributes of a traced request that are set at its start.
@@ -118,7 +119,7 @@ pub(super) fn spans(
         .decided()
         .map_or(Duration::ZERO, |decided| decided.waited);
     if !waited.is_zero() {
-        // The wait ended when the request was sent to a server. If it was not sent, the wait ended with the request.
+        // The wait ended when the request was sent to a server. If it was not sent, the wait began after the call of Redis.
         let end = attempts().next().map_or(stored + waited, sent).min(whole);
         let start = end.saturating_sub(waited);
         let mut span = maker.span(new_id(), "wait", SpanKind::Internal, start..end);
@@ -131,7 +132,8 @@ pub(super) fn spans(
     let method = method.unwrap_or_default();
     let count = attempts().count();
     for (nth, attempt) in attempts().enumerate() {
-        // All attempts send the same ID in `traceparent`. The span of the last attempt has this ID, because a server answered it.
+        // All attempts send the same ID in `traceparent`. The span of the last attempt has this ID, because the client gets the answer to
+        // this attempt.
         let id = if nth + 1 == count {
             context.outgoing
         } else {
@@ -205,7 +207,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     if let Some(status) = record.answered_with() {
         let code = Value::Number(status.as_u16().into());
         add("http.response.status_code", code);
-        // A 4xx status is an error of the client, not of the gateway.
+        // A 4xx status is an error of the client, so this span does not fail.
         if status.is_server_error() {
             failed(&mut span, status.as_str());
         } else if let Some(error) = record.cut_by_upstream() {
@@ -291,7 +293,7 @@ fn attribute(span: &mut SpanData, key: &'static str, value: Value<'_>) {
     span.attributes.push(KeyValue::new(key, value));
 }
 
-/// Returns a value as text, if an attribute can have it.
+/// Returns a value as text. `None` for a value that no attribute has.
 fn text(value: Value<'_>) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::Text(bytes, longest) => {
