@@ -8,7 +8,7 @@ use crate::parser::Parser;
 use crate::record::{Kind, Record};
 use crate::wrapper::Wrapper;
 
-/// Number of lines that decide the format.
+/// The number of first lines by which the format is detected.
 pub(crate) const LINES: usize = 200;
 
 /// The fit of a format to the first lines.
@@ -20,7 +20,7 @@ pub(crate) struct Fit {
     /// Requests that have a path.
     paths: usize,
     others: usize,
-    /// When the first request was written, in microseconds since the epoch.
+    /// The time at which the first request was written, in microseconds since the epoch.
     pub(crate) first: Option<u64>,
     /// The coarsest resolution of the requests' times, in microseconds.
     pub(crate) resolution: u32,
@@ -51,7 +51,7 @@ impl Fit {
                         continue;
                     }
                     fit.paths += usize::from(has_path);
-                    // Lines of any log have times. So a line of JSON with only a time is no request.
+                    // A line of any JSON log may have a time. So a line of JSON without a status and a path is no request.
                     if record.status > 0 || has_path || !is_json(&fit.format) {
                         fit.requests += 1;
                         fit.first = fit.first.or(Some(record.written()));
@@ -65,7 +65,8 @@ impl Fit {
         fit
     }
 
-    /// Whether lines have requests, and names probably have their usual meanings. In JSON with nginx's names, a line must have a path.
+    /// Whether the format probably fits: at least one line is a request. In JSON with nginx's names, at least one request must also have a
+    /// path, because other logs may use such names for other values.
     fn is_likely(&self) -> bool {
         self.requests > 0 && (self.paths > 0 || self.format != Format::NginxJson)
     }
@@ -122,7 +123,7 @@ fn format_of(
     }
 }
 
-/// Returns the format if a line is a request. Its parser begins again with the first line.
+/// Lets the parser begin again with the first line. Returns `None` if no line is a request.
 fn rewind(mut fit: Fit) -> Option<Fit> {
     fit.parser.rewind();
     fit.first.is_some().then_some(fit)
@@ -178,7 +179,8 @@ fn unknown(lines: &[&[u8]], headers: &[String]) -> String {
     )
 }
 
-/// Whether the text after the user agent is `X-Forwarded-For`. Similar formats have other headers in this place.
+/// Whether the text after the user agent can be `X-Forwarded-For`, as in [`Format::NginxMain`]. Formats similar to it have other headers in
+/// this place. For other formats, returns true.
 fn has_hops(format: &Format, line: &[u8], record: &Record) -> bool {
     let hops = record.texts[Field::ForwardedFor as usize].bytes(line);
     let mut hops = hops.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);

@@ -76,11 +76,11 @@ impl Field {
         1 << self as u8
     }
 
-    /// Number of the fields with texts, which come first.
+    /// The number of fields whose values are texts. They are the first fields in the list.
     pub(crate) const TEXTS: usize = Self::Duration as usize;
 }
 
-/// The fields that lines of a log can have. If users choose the fields, a log may have fewer than its format.
+/// The fields that lines of a log can have. If users choose the fields, a log may have fewer fields than its format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     bits: u64,

@@ -11,9 +11,9 @@ use crate::names::{Names, Vocabulary};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// tidegate's own, with `format: json`.
+    /// tidegate's access log with `format: json`.
     TidegateJson,
-    /// tidegate's own, with `format: text`.
+    /// tidegate's access log with `format: text`.
     TidegateText,
     /// The Common Log Format, as nginx, Apache and tidegate write it.
     Common,
@@ -23,9 +23,9 @@ pub enum Format {
     NginxJson,
     /// Envoy's default format.
     Envoy,
-    /// Traefik's `common`.
+    /// Traefik's format `common`.
     Traefik,
-    /// Traefik's `json`.
+    /// Traefik's format `json`.
     TraefikJson,
     /// HAProxy's `option httplog`.
     Haproxy,
@@ -74,7 +74,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// The text is neither.
+    /// The text is neither the name of a format nor a valid template.
     pub fn read(text: &str) -> Result<Self, FormatError> {
         if text.contains('$') {
             template::compile(text)?;
@@ -95,7 +95,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// The text is not such a list, or has no time.
+    /// The text is not a list of such pairs, or no pair is for a time.
     pub fn map(text: &str) -> Result<Self, FormatError> {
         crate::map::compile(text)?;
         Ok(Self::Map(text.to_owned()))
@@ -123,8 +123,8 @@ impl Format {
         };
         let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
         let lists: &[&[Field]] = match self {
-            // Users choose the fields. Most lines may lack the fields listed here, even if users chose them. So lines do not show that
-            // choice.
+            // Users choose the fields. In most lines the fields listed here have no value and are left out, even if users chose them. So
+            // these fields are assumed.
             Self::TidegateJson | Self::TidegateText => &[
                 &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
                 &[Exempt, DeniedBy, Waited],

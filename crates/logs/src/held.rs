@@ -5,9 +5,9 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::record::Record;
 
-/// Most requests held.
+/// The most requests that are held.
 const MAX_HELD: usize = 1 << 16;
-/// Most bytes of the lines held.
+/// The most bytes of all lines that are held.
 const MAX_BYTES: usize = 64 << 20;
 /// Most bytes of memory that a free place keeps for its next line.
 const KEPT: usize = 4_096;
@@ -15,7 +15,7 @@ const KEPT: usize = 4_096;
 /// Requests that are held back, because earlier requests may still follow in a log.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Requests that arrived no earlier than any request before them in the log. In most logs, these are nearly all.
+    /// Requests that arrived no earlier than any request before them in the log. In most logs, this is true for nearly all requests.
     ordered: VecDeque<Order>,
     /// All other requests.
     late: BinaryHeap<Reverse<Order>>,
@@ -25,19 +25,19 @@ pub(crate) struct Held {
     count: u64,
 }
 
-/// Arrival, order in the log, place.
+/// The time of arrival, the number in the order of reading, and the index in `places`.
 type Order = (u64, u64, u32);
 
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub(crate) record: Record,
     pub(crate) line: Vec<u8>,
-    /// The number of its log.
+    /// The number of the log that has the line.
     pub(crate) log: usize,
 }
 
 impl Held {
-    /// Holds a request of this line.
+    /// Holds the request in this line.
     pub(crate) fn push(&mut self, log: usize, line: &[u8], record: &Record) {
         let at = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());

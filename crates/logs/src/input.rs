@@ -16,10 +16,10 @@ use ruzstd::decoding::{BlockDecodingStrategy::UptoBlocks, FrameDecoder};
 
 use stdin::Stdin;
 
-/// The longest line, in bytes. A longer one is refused, and not kept.
+/// The longest line, in bytes. A longer line is refused, and not stored.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// Bytes of one read.
+/// The size of a buffer for reads, in bytes.
 const BLOCK: usize = 1 << 18;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -32,7 +32,7 @@ pub(crate) struct Lines {
     input: Bytes,
     buffer: Vec<u8>,
     start: usize,
-    /// The current line does not end before this byte.
+    /// The offset in `buffer` up to which the current line has no end.
     searched: usize,
     end: usize,
     is_at_end: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Lines {
 /// The next item of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A line, without its end.
+    /// The place of a line in the buffer, without the line end.
     Line(Range<usize>),
     /// A line of more than [`MAX_LINE`] bytes.
     TooLong,
@@ -187,7 +187,7 @@ impl Lines {
         let mut start = 0;
         while lines.len() < most && start < self.end {
             let end = self.end_of_line(start);
-            // The end of the block cuts the last line. It is skipped unless it is the only line.
+            // The end of the block may cut the last line. A cut line is skipped unless it is the only line.
             if end.is_none() && !self.is_at_end && !lines.is_empty() {
                 break;
             }

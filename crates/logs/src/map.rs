@@ -6,7 +6,7 @@ use crate::meaning::Meaning;
 use crate::names::{Names, Vocabulary, mapped};
 use crate::record::MAX_HEADERS;
 
-/// Most objects of a line, nested or not.
+/// The most objects of a line, including the line itself.
 const MAX_OBJECTS: usize = 32;
 
 /// Reads pairs such as `time=$.ts,path=$.request.path`.

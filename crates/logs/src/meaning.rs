@@ -60,14 +60,14 @@ impl Unit {
         }
     }
 
-    /// Reads a number of these units, in microseconds: [`LONGEST`] at most.
+    /// Reads a number in this unit. Returns at most [`LONGEST`] microseconds.
     pub(crate) fn read(self, text: &[u8]) -> Option<u64> {
         scaled(text, self.micros()).filter(|micros| *micros <= LONGEST)
     }
 }
 
 impl Meaning {
-    /// Adds the fields that a value in this meaning has. `headers` has the names of all headers.
+    /// Adds the fields that a value with this meaning has. `headers` has the names of all headers.
     pub(crate) fn gives(self, fields: &mut Fields, headers: &[Box<str>]) {
         let given: &[Field] = match self {
             Self::Header(number) => {

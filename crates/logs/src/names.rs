@@ -21,7 +21,7 @@ pub(crate) enum Vocabulary {
     CaddyRequest,
     /// Request headers, of which only listed ones are read.
     Headers,
-    /// No vocabulary: all names are listed.
+    /// No vocabulary: only names that [`Names::list`] has added have a meaning.
     Listed,
 }
 
@@ -46,7 +46,7 @@ struct Name {
     meaning: Meaning,
 }
 
-/// A line's place in the order of names.
+/// A place in the order of names: before the first name, or after a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(usize);
 
@@ -210,7 +210,7 @@ pub(crate) fn tidegate(name: &str) -> Option<Meaning> {
         "waited_us" => Meaning::Waited(Unit::Microseconds),
         "lost" => Meaning::Lost,
         "target" => Meaning::Log,
-        // The path is logged without the query.
+        // The path is logged without the query, so it is no target.
         "id" | "method" | "host" | "path" | "protocol" | "outcome" | "route" | "client"
         | "plan" | "limit" | "refused_by" | "would_refuse" | "exempt" | "denied_by"
         | "decided_by" | "peer" | "client_ip" | "status" | "upstream_status" | "bytes_in"
@@ -244,7 +244,7 @@ fn nginx(name: &str) -> Option<Meaning> {
     })
 }
 
-/// Returns the meaning of an operator's name for an nginx variable in JSON. A duration whose name has no unit has no meaning.
+/// Returns the meaning of an operator's name for an nginx variable in JSON. A duration whose name has no unit is skipped.
 fn operators(name: &str) -> Option<Meaning> {
     Some(match name {
         "time" | "timestamp" | "@timestamp" | "ts" | "date" | "datetime" | "time_msec" => {
@@ -334,7 +334,7 @@ pub(crate) fn mapped(names: &mut Names, name: &str) -> Option<Meaning> {
         "duration_ns" => Meaning::Duration(Unit::Nanoseconds),
         "waited" => Meaning::Waited(Unit::Seconds),
         "ip" => Meaning::Field(Field::Peer),
-        // The path may have a query.
+        // The path may have a query, so it is a target.
         "path" => Meaning::Target,
         _ => Meaning::Field(Field::named(name)?),
     })

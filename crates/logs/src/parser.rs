@@ -55,7 +55,7 @@ enum Json {
 pub enum Line<'a> {
     /// A request.
     Request(Entry<'a>),
-    /// No request by the format: a comment, or a line of tidegate that is not in its access log.
+    /// A line that is no request by its format: a comment, or a line of tidegate that is not in its access log.
     Other,
     /// The number of requests that the log reports as lost here.
     Lost(u64),
@@ -103,7 +103,7 @@ impl Parser {
             Format::Haproxy => Lines::Fixed(haproxy::read),
             Format::Alb => Lines::Fixed(alb::read),
             Format::CloudFront => Lines::CloudFront(cloudfront::Columns::new(names)),
-            // A text that does not compile names no values.
+            // If the text does not compile, all values are skipped.
             Format::Map(text) => {
                 if let Ok(mapped) = crate::map::compile(text) {
                     objects = mapped;
@@ -161,7 +161,7 @@ impl Parser {
                 match (by, lost) {
                     (Json::Tidegate, Some(lost)) => Kind::Lost(lost),
                     (Json::Tidegate, None) if log != b"access" => Kind::Other,
-                    // Caddy also logs errors of requests, in lines of their own.
+                    // Caddy also writes a line for an error of a request. Such a line is no further request.
                     (Json::Caddy, _) if !is_access_of_caddy(log, &values.record) => Kind::Other,
                     _ => Kind::Request,
                 }
@@ -195,7 +195,8 @@ impl Parser {
     fn note_fields(&mut self) {
         let mut fields;
         match self.lines {
-            // Lines omit members without a value. A name alone proves no field, because it may come from a line that is no request.
+            // Lines omit fields without a value. A known name alone does not show that requests have a field: it may come from a line that
+            // is no request.
             Lines::Json(Json::Tidegate) | Lines::Text | Lines::Clf(Clf::NginxMain | Clf::Timed) => {
                 let seen = self.values.record.seen();
                 if self.fields().includes(seen) {
@@ -204,7 +205,7 @@ impl Parser {
                 fields = self.fields().clone();
                 fields.add_all(seen);
             }
-            // A name in a line proves a field of the log, even if the member has no value.
+            // A known name shows that the log has a field, even if the member has no value.
             Lines::Json(_) => {
                 let named = self.objects.iter().map(Names::count).sum();
                 if self.named == named {
@@ -254,7 +255,8 @@ impl Parser {
         &self.values.record
     }
 
-    /// Begins again with the first line, and keeps the fields found so far. A CloudFront log names its fields again.
+    /// Begins again with the first line, and keeps the fields found so far. For a CloudFront log, resets the fields, because the first
+    /// lines name them again.
     pub(crate) fn rewind(&mut self) {
         let fields = match (&mut self.lines, self.objects.first_mut()) {
             (Lines::CloudFront(columns), Some(names)) => {

@@ -323,7 +323,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Stops reading: only requests that were read already remain.
+    /// Stops reading. [`next`](Self::next) still returns the requests that were already read.
     pub fn close(&mut self) {
         self.open.clear();
         for source in &mut self.sources {

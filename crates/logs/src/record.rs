@@ -10,10 +10,10 @@ use crate::request;
 use crate::text::{Escape, Text};
 use crate::time::{Time, TimeReader, number};
 
-/// The most request headers that an entry has. Further ones are left out.
+/// The most request headers that an entry has. Further headers are left out.
 pub(crate) const MAX_HEADERS: usize = 8;
 
-/// The place of each value of an entry in its line. It holds no reference, so it can be kept together with a copy of the line.
+/// The place of each value of an entry in its line. A record holds no reference, so it can be kept together with a copy of the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) arrival: u64,
@@ -120,7 +120,7 @@ impl Span {
 }
 
 impl Record {
-    /// Takes a time with a fraction as exact to the millisecond, because writers leave out zeros at the end of a number.
+    /// Takes a time with a fraction as exact to the millisecond at least, because writers leave out zeros at the end of a number.
     pub(crate) fn complete_fraction(&mut self, meaning: Meaning) {
         let time = match meaning {
             Meaning::Start => &mut self.started,
@@ -224,9 +224,9 @@ impl Values {
         let Self { record, times } = self;
         match meaning {
             Meaning::Skip | Meaning::Object(_) | Meaning::Lost | Meaning::Log => {}
-            // A query alone is no path. The target of the request has no path in this form either.
+            // A query alone is no path. A request line with such a target has no path either.
             Meaning::Field(Field::Path) | Meaning::Uri if value.starts_with(b"?") => {}
-            // A host name, or `unix:`, is no address.
+            // A host name, or `unix:`, is no address, so it is left out.
             Meaning::Field(Field::Peer) => record.peer = address(value).or(record.peer),
             Meaning::Field(Field::ClientIp) => record.client_ip = address(value),
             Meaning::Field(Field::Status) => {

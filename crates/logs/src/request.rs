@@ -26,7 +26,7 @@ pub(crate) fn parts(line: &[u8]) -> Option<Parts> {
         return None;
     }
     let start = method + 1;
-    // Servers refuse a target with blanks, and log it as it is.
+    // Servers refuse a target with blanks, but log it unchanged. So the target ends at the blank before `HTTP/`.
     let last = memchr::memrchr(b' ', line).filter(|last| *last >= start);
     let protocol = last.filter(|last| line[last + 1..].starts_with(b"HTTP/"));
     let target = start..protocol.unwrap_or(line.len());

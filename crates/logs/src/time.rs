@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) micros: u64,
-    /// In microseconds: 1,000,000 for whole seconds.
+    /// The resolution in microseconds: 1,000,000 for whole seconds.
     pub(crate) resolution: u32,
 }
 
@@ -16,7 +16,7 @@ pub(crate) struct TimeReader {
     micros: u64,
 }
 
-/// Most bytes of a date without a fraction and its zone, such as `22/Nov/2026:15:32:17 +0000`.
+/// The most bytes of a date and its zone, without a fraction, such as `22/Nov/2026:15:32:17 +0000`.
 const LONGEST: usize = 26;
 
 const SECOND: u64 = 1_000_000;
@@ -78,7 +78,7 @@ fn fraction_of(digits: &[u8]) -> Option<(u64, u32)> {
     Some((fraction, unit.max(1)))
 }
 
-/// Returns the seconds of a zone: `Z`, `+00:00`, ` +0000`, or an empty text.
+/// Returns the offset of a zone in seconds. The forms are `Z`, `+00:00`, ` +0000`, or an empty text.
 fn offset(zone: &[u8]) -> Option<i64> {
     let zone = zone.strip_prefix(b" ").unwrap_or(zone);
     let (sign, hours, minutes) = match zone {
@@ -177,7 +177,7 @@ fn epoch(text: &[u8]) -> Option<Time> {
             micros: value.checked_mul(SECOND)?,
             resolution: SECOND as u32,
         },
-        // Digits finer than a millisecond or microsecond are dropped.
+        // The unit is a millisecond or a microsecond, and digits after the point are dropped.
         (12..=14, _) => Time {
             micros: value.checked_mul(1_000)?,
             resolution: 1_000,

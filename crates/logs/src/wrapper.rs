@@ -25,7 +25,7 @@ pub(crate) struct Unwrapper {
     wrapper: Wrapper,
     /// For each stream, the parts of a line that is not complete yet.
     parts: [Parts; 2],
-    /// The last returned line, if it does not stand in the input as a whole.
+    /// The last returned line, if it was joined from parts or had escapes.
     line: Vec<u8>,
 }
 
@@ -157,8 +157,8 @@ impl Unwrapper {
         }
     }
 
-    /// Returns the line that a wrapped line completes. `None` if the wrapped line has only an earlier part. All parts of a line together
-    /// have [`MAX_LINE`] bytes at most.
+    /// Returns the line that a wrapped line completes. `None` if the line continues in a later wrapped line, or is too long. All parts of a
+    /// line together have [`MAX_LINE`] bytes at most.
     pub(crate) fn content<'a>(&'a mut self, line: &'a [u8]) -> Result<Option<&'a [u8]>, LineError> {
         let piece = self.wrapper.piece(line)?;
         let parts = &mut self.parts[piece.stream];

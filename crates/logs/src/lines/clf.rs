@@ -11,9 +11,9 @@ use crate::record::{Record, Span, Values};
 use crate::text::Escape;
 use crate::time::number;
 
-/// The number of the header `referer`.
+/// The meaning of the header `referer`.
 const REFERER: Meaning = Meaning::Header(0);
-/// The number of the header `user-agent`.
+/// The meaning of the header `user-agent`.
 const USER_AGENT: Meaning = Meaning::Header(1);
 
 /// The formats with the fields of the Common Log Format.
@@ -127,7 +127,7 @@ fn front(cursor: &mut Cursor<'_>, time: Meaning, values: &mut Values) -> Result<
     Ok(())
 }
 
-/// Whether this is an address, a name, `unix:`, or `-`.
+/// Whether a text can be an address, a name, `unix:`, or `-`.
 fn is_host(text: &[u8]) -> bool {
     let is_part = |byte: &u8| {
         byte.is_ascii_alphanumeric()

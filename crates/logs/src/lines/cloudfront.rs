@@ -40,7 +40,7 @@ impl Columns {
     fn named(text: &str, names: &mut Names) -> Self {
         let words = text.split_ascii_whitespace().take(MAX_COLUMNS);
         let mut meanings: Vec<_> = words.map(|word| column(word, names)).collect();
-        // A day counts only with a time after it.
+        // A day is read only if the next column is the time.
         for at in 0..meanings.len() {
             if meanings[at] == Column::Date
                 && meanings.get(at + 1) != Some(&Column::Value(Meaning::End))

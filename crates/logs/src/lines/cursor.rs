@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         Span::new(start, end, false)
     }
 
-    /// Returns the word, which must not be empty.
+    /// Returns the next word, or an error with the text `what` if the word is empty.
     pub(crate) fn filled_word(&mut self, what: &'static str) -> Result<Span, LineError> {
         let error = self.error(what);
         let word = self.word();

@@ -1,4 +1,4 @@
-//! HAProxy's HTTP log, with a prefix of syslog or without.
+//! HAProxy's HTTP log, with or without a prefix of syslog.
 
 use super::cursor::Cursor;
 use crate::error::LineError;
@@ -7,7 +7,7 @@ use crate::meaning::{Meaning, Unit};
 use crate::record::{Span, Values};
 use crate::text::Escape;
 
-/// The length of `23/Nov/2026:12:14:35.504`.
+/// The length of `23/Nov/2026:12:14:35.504`, in bytes.
 const TIME: usize = 24;
 
 /// Reads `192.0.2.7:4711 [23/Nov/2026:12:14:35.504] www api/s1 0/0/0/2/2 200 120 - - ---- 1/1/0/0/0 0/0 {captured} "GET / HTTP/1.1"`.
@@ -56,7 +56,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     }
     cursor.expect(b"\"", "expected a request in quotes")?;
     let rest = cursor.rest();
-    // HAProxy cuts a long line, which then lacks its last quote.
+    // HAProxy cuts a long line, so the last quote may be missing.
     let request = rest.strip_suffix(b"\"").unwrap_or(rest);
     let escaped = request.contains(&b'#');
     let span = Span::new(cursor.at, cursor.at + request.len(), escaped);

@@ -12,7 +12,7 @@ pub(crate) type Objects = Vec<Names>;
 /// Most levels of nested objects and arrays.
 const MAX_DEPTH: u32 = 128;
 
-/// Reads a line. Returns tidegate's count of lost lines, and the line's `target`, which is `access` in its access log.
+/// Reads a line. Returns tidegate's count of lost lines, and the log that the line belongs to.
 pub(crate) fn read(
     line: &[u8],
     objects: &mut Objects,
@@ -29,11 +29,11 @@ pub(crate) fn read(
     Ok(seen)
 }
 
-/// Values that only tidegate's lines have.
+/// Values that decide whether a line is a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) lost: Option<Span>,
-    /// `access` in lines of its access log.
+    /// The log that the line belongs to: `target` in tidegate's lines, `logger` in Caddy's lines.
     pub(crate) target: Span,
 }
 

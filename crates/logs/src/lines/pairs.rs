@@ -1,4 +1,4 @@
-//! tidegate's text: `2026-11-22T15:32:17.123456Z  INFO access: method="GET" status=200`.
+//! tidegate's access log with `format: text`: `2026-11-22T15:32:17.123456Z  INFO access: method="GET" status=200`.
 
 use super::cursor::Cursor;
 use crate::error::LineError;
@@ -79,7 +79,7 @@ fn is_empty(record: &Record) -> bool {
     record.status == 0 && record.texts.iter().all(|span| *span == Span::default())
 }
 
-/// Reads a line with a time and a level: it is not in tidegate's access log.
+/// Reads a line that is not in tidegate's access log. The line must have a time and a level.
 fn other(line: &[u8], times: &mut TimeReader) -> Result<Kind, LineError> {
     let blank = memchr::memchr(b' ', line).unwrap_or(line.len());
     let (time, rest) = line.split_at(blank);

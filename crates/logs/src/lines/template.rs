@@ -9,7 +9,7 @@ use crate::record::{MAX_HEADERS, Record, Span, Values};
 /// Most variables of a template.
 const MAX_VARIABLES: usize = 64;
 
-/// Most tries of a line, each with a later end of a variable.
+/// The most tries to read a line. Each further try ends a variable at a later place.
 const MAX_TRIES: u32 = 64;
 
 /// A template: text, then each variable with the text after it.
@@ -59,7 +59,7 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
                 "has more than {MAX_HEADERS} request headers: write others than those that limits need as `$_`"
             ));
         }
-        // A path begins with a slash, and needs no text before it.
+        // A path begins with a slash, so it needs no text before it.
         if !is_divided && !matches!(meaning, Meaning::Target | Meaning::Uri) {
             return wrong(format!(
                 "has no text before `${name}`: where that begins cannot be told"
@@ -103,8 +103,8 @@ impl Template {
         Ok(())
     }
 
-    /// Reads a variable, and the variables after it. Its value may contain the text that ends it, so that each further try ends the value
-    /// later.
+    /// Reads a variable, and the variables after it. A value may contain the text that follows the variable. So each further try ends the
+    /// value at a later place.
     fn variable(
         &self,
         number: usize,

@@ -33,7 +33,7 @@ pub(super) fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<
     if let Some(slash) = parts(b'/') {
         let micros = Span::new(span.start() + slash + 1, span.end(), false);
         cursor.take(values, Meaning::Duration(Unit::Microseconds), micros)?;
-        // Only Apache writes this, with the time of the arrival.
+        // Only Apache writes this form, and its time is the time of arrival.
         values.record.started = values.record.ended.take();
     } else if parts(b'.').is_some() {
         cursor.take(values, Meaning::Duration(Unit::Seconds), span)?;
