@@ -7,7 +7,7 @@ const DATA: &[u8] = b"data";
 /// The byte order mark that may begin the stream.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A part of an event stream.
+/// A piece of an event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     /// More data of an event.

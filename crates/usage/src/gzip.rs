@@ -5,11 +5,12 @@
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
-/// A stream may expand to `FREE` bytes plus `MOST_TIMES` its compressed size. Answers of APIs expand 3 to 50 times, the worst possible
-/// stream 1,032 times. `FREE` lets shorter answers expand more, because a client may request a very repetitive answer.
+/// A stream may expand to `MOST_TIMES` its compressed size, plus [`FREE`] bytes. Answers of APIs expand 3 to 50 times, the worst possible
+/// stream 1,032 times.
 const MOST_TIMES: u64 = 100;
+/// The bytes to which any stream may expand. A client may request a short and very repetitive answer, which expands more than `MOST_TIMES`.
 const FREE: u64 = 16 << 20;
-/// The size of the buffer for decompressed bytes.
+/// The size of the buffer for decompressed bytes, in bytes.
 const BUFFER: usize = 4 << 10;
 
 const CRC: u8 = 1 << 1;
@@ -24,8 +25,9 @@ pub(crate) struct Gunzip {
     flags: u8,
     /// The state of the decompressor, 43 KB. It is allocated at the first compressed byte, so that it does not delay the head of an answer.
     inflate: Option<Box<InflateState>>,
-    /// `taken` counts the compressed bytes so far, `given` the decompressed bytes.
+    /// The number of compressed bytes so far.
     taken: u64,
+    /// The number of decompressed bytes so far.
     given: u64,
 }
 
@@ -39,9 +41,10 @@ enum Place {
     Extra(u16),
     Name,
     Comment,
-    /// In the checksum of a head. Holds the number of bytes left, like `Trailer`.
+    /// In the checksum of a head. Holds the number of bytes left.
     Checksum(u8),
     Body,
+    /// In the trailer of a member. Holds the number of bytes left.
     Trailer(u8),
     /// The stream is not gzip, or expands too much.
     Failed,

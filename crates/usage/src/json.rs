@@ -8,7 +8,7 @@ use memchr::memchr2;
 use crate::number::Number;
 use crate::path::JsonPath;
 
-/// A reader of consecutive documents. The largest number at the path counts.
+/// A reader of consecutive documents, which returns the largest number at the path.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     path: JsonPath,
@@ -106,7 +106,7 @@ impl Scanner {
         &part[at + 1..]
     }
 
-    /// Skips the rest of a container, up to its end or a string.
+    /// Skips the rest of an object or array, up to its end or a string.
     fn skip<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
         for (at, byte) in part.iter().enumerate() {
             match byte {

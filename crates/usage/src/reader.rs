@@ -53,7 +53,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Such a body cannot be read.
+    /// A body with these headers cannot be read.
     pub fn new(
         content_type: &str,
         content_encoding: &str,
