@@ -26,7 +26,7 @@ pub struct Report {
     pub unlimited: Vec<String>,
     /// Limits that may have several budgets for the client: one budget for each value in its requests.
     pub unlisted: Vec<Unlisted>,
-    /// Limits that the client shares with others.
+    /// Limits whose budget the client shares with other clients.
     pub shared: Vec<String>,
     /// Limits that count clients of several plans under one key, with a budget for each plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,9 +93,9 @@ pub struct Standing {
 /// This gateway's own data on a budget, if the store did not answer.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KnownHere {
-    /// The decider of this limit's requests.
+    /// The decider of this limit's requests without the store.
     pub decides: Decides,
-    /// The units left of a slice that this gateway has borrowed (`mode: leased`). They are spent first.
+    /// The units left of a slice that this gateway has borrowed (`mode: leased`). They are spent before `on_failure` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased: Option<u64>,
     /// The store's last answer, if the gateway has kept it.

@@ -71,11 +71,11 @@ pub struct Gateway {
     pub waiting: u64,
     /// The memory of the process; 0 if the system does not provide it.
     pub memory_bytes: u64,
-    /// `max_memory`.
+    /// The configured `max_memory`. `None` if memory has no bound.
     pub memory_max_bytes: Option<u64>,
 }
 
-/// A network that is not trusted and sends a header of proxies, or that is trusted and sends none.
+/// A network that sends a header of proxies but is not trusted, or that is trusted but does not send the expected header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UntrustedProxy {
@@ -85,7 +85,7 @@ pub struct UntrustedProxy {
     pub address: String,
     /// The header: `X-Forwarded-For`, `Forwarded` or `PROXY`. `missing` if there is none.
     pub header: String,
-    /// Connections with such a header. For `missing`: connections without a header on which a limit refused a request.
+    /// Connections with this header. For `missing`: connections without a header on which a limit refused a request.
     pub connections: u64,
     /// The effect, and the lines to add to the configuration, in full sentences.
     pub text: String,
@@ -95,7 +95,7 @@ pub struct UntrustedProxy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
-    /// The worst of the reasons.
+    /// The worst state of all reasons.
     pub state: State,
     /// The reasons for a state that is not `ok`, in sentences.
     pub reasons: Vec<String>,
@@ -228,7 +228,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Returns the number of all requests.
+    /// Returns the sum of the four counts: all requests to which the limit applied.
     pub const fn asked(&self) -> u64 {
         self.admitted + self.refused + self.would_refuse + self.undecided
     }

@@ -35,7 +35,7 @@ impl Measure {
     pub const ALL: [Self; 2] = [Self::Admitted, Self::Refused];
 }
 
-/// The clients with the highest counts over all threads. `N` is the name of a client.
+/// The clients with the highest counts over all threads. `N` is the type of a client's name.
 #[derive(Debug)]
 pub struct Hitters<N> {
     shards: Box<[Mutex<Shard<N>>]>,
@@ -47,12 +47,12 @@ pub struct Hitters<N> {
 /// The counts of one thread.
 #[derive(Debug)]
 struct Shard<N> {
-    // The counts of the running slice, by [`Measure`].
+    // The counts of the running time slice, indexed by [`Measure`].
     tables: [SpaceSaving<N>; 2],
     near: NearTable<N>,
 }
 
-/// The complete slices, merged over all threads.
+/// The complete time slices, merged over all threads.
 #[derive(Debug)]
 struct Past<N> {
     minute: VecDeque<[Summary<Arc<N>>; 2]>,
@@ -62,9 +62,9 @@ struct Past<N> {
 /// The clients with the highest counts.
 #[derive(Clone, Debug)]
 pub struct Top<N> {
-    /// In the last minute, by [`Measure`].
+    /// The counts of the last minute, indexed by [`Measure`].
     pub minute: [Summary<Arc<N>>; 2],
-    /// Since the start, by [`Measure`].
+    /// The counts since the start, indexed by [`Measure`].
     pub start: [Summary<Arc<N>>; 2],
 }
 

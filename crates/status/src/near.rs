@@ -95,7 +95,7 @@ impl NearLimits {
         }
     }
 
-    /// Whether there is no limit.
+    /// Whether no limit was added.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

@@ -80,11 +80,11 @@ impl Part {
 /// The changes that a user of the page may make.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rights {
-    /// All changes: the user has a token with a name.
+    /// All changes: the role of the user's token is `write`.
     Write,
-    /// No changes.
+    /// No changes: the role of the user's token is `read`.
     Read,
-    /// Changes that need no name. There is no token, so each user of this machine has this right.
+    /// Changes that need no token's name. No token is configured, so each user of this machine has this right.
     Local,
 }
 

@@ -32,7 +32,7 @@ const CELLS: usize = 4 * COUNTERS;
 /// Counts that exceed the floor by less than `NEAR_FLOOR - 1` are found without a sort.
 const NEAR_FLOOR: usize = 64;
 
-/// The counters of one stream. Keys are hashes; `N` is the name of a key.
+/// The counters of one stream. Keys are hashes, and `N` is the type of a key's name.
 #[derive(Clone, Debug)]
 pub struct SpaceSaving<N> {
     counters: Vec<Counter>,

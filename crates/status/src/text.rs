@@ -30,7 +30,7 @@ pub fn shown_json(json: &str) -> String {
 }
 
 /// Makes a line safe to show. Escapes DEL, and each character beyond ASCII that [`shown`] replaces, as in `\u{9b}`. ASCII control
-/// characters stay, such as the characters of colors.
+/// characters stay, because codes for colors contain them.
 pub fn shown_text(line: &str) -> Cow<'_, str> {
     let is_safe = |char: char| (char.is_ascii() && char != '\x7f') || is_safe(char);
     if line.chars().all(is_safe) {
@@ -52,7 +52,8 @@ fn is_safe(char: char) -> bool {
     if char.is_control() || char.is_whitespace() && char != ' ' {
         return false;
     }
-    // Line breaks, format characters and Default_Ignorable_Code_Point of Unicode. The standard library has no tables of these.
+    // Unicode's line breaks, format characters and characters with the property Default_Ignorable_Code_Point. The standard library has no
+    // tables of them.
     !matches!(
         char,
         '\u{ad}'

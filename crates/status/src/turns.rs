@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Returns `most` of these items, in their order. Each kind gets one item in each round.
+/// Selects at most `most` items in rounds. Each round selects one further item of each kind. Returns the selected items in their old order.
 pub fn by_turns<T, K: Eq + Hash>(
     items: Vec<T>,
     most: usize,
