@@ -52,7 +52,8 @@ impl RequestOutcome {
         Self::Slow,
     ];
 
-    /// Whether the gateway itself refused the request. Clients can cause refusals without limit.
+    /// Whether the gateway itself refused the request. Clients can cause any number of refusals, so the access log can bound the lines
+    /// about them.
     pub const fn is_refusal(self) -> bool {
         match self {
             Self::Limited

@@ -81,7 +81,7 @@ pub struct StatusBoard {
 }
 
 impl StatusBoard {
-    /// Begins to sample from the current counters.
+    /// Returns a board without samples. Increases are counted from the current counters on.
     pub fn new(view: &View<'_>) -> Self {
         let metrics = view.metrics;
         Self {
@@ -119,7 +119,7 @@ impl StatusBoard {
         self.tick
     }
 
-    /// Ends a slice of ten seconds. `used` has the used share of each limit with one budget for all clients.
+    /// Ends a time slice of ten seconds. `used` has the used share of each limit with one budget for all clients.
     pub fn turn(&mut self, view: &View<'_>, used: HashMap<String, f64>) {
         let clients = view.metrics.clients();
         clients.hitters.turn();

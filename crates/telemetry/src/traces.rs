@@ -115,7 +115,8 @@ impl Traces {
         Some(TraceContext::of(parent, is_recorded))
     }
 
-    /// Begins the recording of a request, if the request is sampled and a collector is configured. `route` is the path of its route.
+    /// Begins the recording of a request, if the request is sampled and a collector is configured. `route` is the path of the request's
+    /// route.
     pub fn record(
         &self,
         context: Option<TraceContext>,

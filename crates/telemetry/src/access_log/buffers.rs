@@ -14,7 +14,7 @@ const CAPACITY: usize = 8 * 1024 * 1024;
 const LONG: usize = 64 * 1024;
 /// The longest time that a line waits in a short buffer.
 const COLLECT_EVERY: Duration = Duration::from_millis(100);
-/// The most bytes that an empty buffer keeps.
+/// The most bytes of memory that an emptied buffer keeps.
 const KEPT: usize = 2 * LONG;
 
 /// Buffers of lines, and the number of lost lines.
@@ -39,7 +39,7 @@ struct Buffer {
     clock: Clock,
 }
 
-/// Concatenated lines, and their marks.
+/// Concatenated lines, and a mark for each line.
 #[derive(Debug, Default)]
 struct Lines {
     text: Vec<u8>,

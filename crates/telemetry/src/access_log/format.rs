@@ -32,7 +32,7 @@ enum Kind {
     Text,
     /// The same as `Text`, but for a log in JSON.
     Json,
-    /// Only the pieces.
+    /// A template: a line has only the pieces.
     Template,
 }
 

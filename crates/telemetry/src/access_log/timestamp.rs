@@ -19,7 +19,7 @@ pub(super) struct Clock {
     local: Second<LOCAL_LENGTH>,
 }
 
-/// The text of one second, in UTC.
+/// The text of the second that was formatted last, in UTC.
 #[derive(Debug)]
 struct Second<const N: usize> {
     format: &'static str,

@@ -96,7 +96,7 @@ impl ClientMetrics {
         self.hitters.count(self.key(client), added, near, name);
     }
 
-    /// Adds a refusal on this route. `limit` returns the limit at a place in the route's list.
+    /// Adds a refusal on this route. `limit` returns the limit at an index in the route's list of limits.
     #[inline]
     pub(super) fn refused<'a>(
         &self,

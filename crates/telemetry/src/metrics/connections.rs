@@ -9,7 +9,7 @@ use tidegate_server::{ProxyHeader, UnparsedHead, UntrustedProxies};
 
 use super::registrar::{Registrar, Words};
 
-/// The counts of idle connections, of heads that became no requests, of slow clients that were cut off, and of untrusted proxies.
+/// The counts of idle connections, of request heads that the protocol refused, of slow clients that were cut off, and of untrusted proxies.
 #[derive(Debug)]
 pub struct ConnectionMetrics {
     /// The HTTP/1 connections that have been idle for two seconds or more.

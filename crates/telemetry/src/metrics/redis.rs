@@ -1,4 +1,4 @@
-//! Whether Redis is connected, and the figures from its last answers. Figures that Redis does not return are left out.
+//! Metrics of Redis: whether it is connected, and the figures from its last answers. Figures that Redis does not return are left out.
 
 use std::fmt;
 

@@ -118,7 +118,7 @@ impl RouteMetrics {
         self.requests.response_bytes.inc_by(bytes);
     }
 
-    /// Keeps the trace of a recorded request as an exemplar. `took` is the duration of the request.
+    /// Stores the trace of a recorded request as an exemplar. `took` is the duration of the request.
     pub fn recorded(&self, took: Duration, trace_id: u128) {
         self.exemplars.add(&self.name, took, trace_id);
     }
@@ -184,14 +184,14 @@ impl RouteMetrics {
         }
     }
 
-    /// Keeps a refusal by its request ID.
+    /// Stores a refusal under its request ID.
     pub fn refused(&self, refused: RefusedAnswer<'_>, decided: Option<&Decided>) {
         let limit = |at: usize| self.limits.get(at).map(|limit| limit.numbered.name.clone());
         let kept = &self.clients.refused;
         kept.add(refused, &self.name, limit, decided);
     }
 
-    /// Adds the cost of a request that the answer's body has settled.
+    /// Adds the cost of a request after the answer's body has settled this cost.
     pub fn settled_by_body(&self, settled: &BodySettled) {
         self.body_cost(settled.told);
         if settled.cost > 0

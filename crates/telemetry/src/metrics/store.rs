@@ -71,7 +71,8 @@ impl StoreMetrics {
     pub(super) fn called(&self, call: &StoreCall) {
         self.calls.observe(call.took);
         if let Some(error) = &call.error {
-            // Keeps the error as the last one, unless the call was not sent. Many calls fail at once, so a busy lock is skipped.
+            // Stores the error as the last error, unless the call was not sent. Many calls fail at once, so an error is not stored while
+            // the lock is held.
             if *error != StoreError::NotAsked
                 && let Some(mut last) = self.last_error.try_lock()
             {

@@ -81,7 +81,7 @@ impl RedisWatch {
 }
 
 /// Returns the gateway's state if Redis does not decide some of the keys. If a limit has `on_failure: closed`, requests with these keys
-/// fail.
+/// fail, so the state is `Failing`.
 fn part(view: &View<'_>) -> State {
     let mut limits = view.limits().filter(|limit| limit.mode() != Mode::Local);
     match limits.any(|limit| limit.on_failure() == OnFailure::Closed) {

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Uri};
 /// The settings of traces.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TraceSettings {
-    /// The collector's URL, for OTLP over HTTP. `None`: trace contexts are passed on, but no spans are sent.
+    /// The collector's URL, for OTLP over HTTP. If `None`, trace contexts are passed on, but no spans are sent.
     pub otlp: Option<Uri>,
     /// The headers of requests to the collector. They may hold secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,

@@ -31,7 +31,7 @@ pub(super) struct RequestStart {
     pub(super) route: Option<std::sync::Arc<str>>,
 }
 
-/// The attributes of the request's span that have the values of fields of the access log.
+/// The attributes of the request's span whose values are fields of the access log.
 const OF_LOG: &[(&str, AccessField)] = &[
     ("http.request.method", AccessField::Method),
     ("url.path", AccessField::Path),
@@ -54,12 +54,12 @@ const OF_LOG: &[(&str, AccessField)] = &[
 /// Makes the spans of one request.
 struct Maker {
     context: TraceContext,
-    /// The time at which the request came.
+    /// The time at which the request arrived.
     at: SystemTime,
 }
 
 impl Maker {
-    /// Returns a span without attributes, whose parent is the request's span. `time` counts from the time at which the request came.
+    /// Returns a span without attributes, whose parent is the request's span. `time` counts from the time at which the request arrived.
     fn span(
         &self,
         id: u64,

@@ -56,7 +56,7 @@ impl Default for LastRefused {
 }
 
 impl LastRefused {
-    /// Adds a refusal on this route. `limit` returns the name of the limit at a place in the route's list.
+    /// Adds a refusal on this route. `limit` returns the name of the limit at an index in the route's list of limits.
     #[inline]
     pub(in crate::metrics) fn add(
         &self,
