@@ -92,7 +92,7 @@ pub(crate) fn detect(
     }
 }
 
-/// Finds the format that fits the most of these lines. `None` if no line is a request.
+/// Finds the format that fits most of these lines. `None` if no line is a request.
 fn format_of(
     lines: &[&[u8]],
     format: Option<&Format>,

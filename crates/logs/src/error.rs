@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The reason why a line does not match its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineError {
-    /// The column of the error, in bytes, from 1.
+    /// The column of the error, counted in bytes from 1.
     pub column: usize,
     /// The message, such as `expected a number of bytes`.
     pub what: &'static str,
@@ -32,9 +32,9 @@ impl std::error::Error for LineError {}
 /// A wrong line.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// The file; `-` is standard input.
+    /// The path of the file. `-` is standard input.
     pub path: PathBuf,
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub number: u64,
     /// The error of the line.
     pub error: LineError,

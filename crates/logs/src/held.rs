@@ -9,7 +9,7 @@ use crate::record::Record;
 const MAX_HELD: usize = 1 << 16;
 /// The most bytes of all lines that are held.
 const MAX_BYTES: usize = 64 << 20;
-/// Most bytes of memory that a free place keeps for its next line.
+/// The most bytes of memory that a free place keeps for its next line.
 const KEPT: usize = 4_096;
 
 /// Requests that are held back, because earlier requests may still follow in a log.

@@ -3,7 +3,7 @@
 use crate::field::{Field, Fields};
 use crate::time::scaled;
 
-/// Longest duration, 31 days in microseconds. A larger number is refused: it probably has another unit than its name implies.
+/// The longest duration, 31 days in microseconds. A larger number is refused: it probably has another unit than its name implies.
 const LONGEST: u64 = 31 * 86_400 * 1_000_000;
 
 /// The meaning of a value in a line.
@@ -11,7 +11,7 @@ const LONGEST: u64 = 31 * 86_400 * 1_000_000;
 pub(crate) enum Meaning {
     /// An unwanted value.
     Skip,
-    /// The value of this field: a text, an address, a status, or a number. Durations have meanings with their units.
+    /// The value of this field: a text, an address, a status, or a number. A duration has a meaning of its own, which includes the unit.
     Field(Field),
     /// `GET /path?query HTTP/1.1`.
     Request,
@@ -21,7 +21,7 @@ pub(crate) enum Meaning {
     Uri,
     /// A request header, by its number.
     Header(u8),
-    /// The address of the peer under an ambiguous name. It counts if the line has no other address.
+    /// The address of the peer under an ambiguous name. It is used only if the line has no other address.
     OtherPeer,
     /// The address of the peer, and its port after the last colon.
     PeerAndPort,
@@ -37,7 +37,7 @@ pub(crate) enum Meaning {
     Object(u8),
     /// tidegate's count of lost lines.
     Lost,
-    /// The log of tidegate that the line belongs to.
+    /// The log that the line belongs to, in the logs of tidegate and Caddy.
     Log,
 }
 

@@ -19,13 +19,13 @@ pub(crate) enum Vocabulary {
     Caddy,
     /// The members of `request` in Caddy's lines.
     CaddyRequest,
-    /// Request headers, of which only listed ones are read.
+    /// Names of request headers. Only listed headers are read.
     Headers,
     /// No vocabulary: only names that [`Names::list`] has added have a meaning.
     Listed,
 }
 
-/// Most names stored for one log.
+/// The most names stored for one log.
 const MAX_NAMES: usize = 512;
 
 /// The names of a log's values. Lines of one log have the same names in about the same order.

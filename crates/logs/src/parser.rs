@@ -28,7 +28,7 @@ pub struct Parser {
     named: usize,
 }
 
-/// Most lists of fields of one log. If the fields of a log change more often, it counts as a log without fields.
+/// The most lists of fields of one log. If the fields of a log change more often, it counts as a log without fields.
 const MAX_VERSIONS: usize = 256;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ enum Lines {
     Json(Json),
     Text,
     Clf(Clf),
-    /// A format whose lines have one form.
+    /// A format whose lines always have the same form.
     Fixed(fn(&[u8], &mut Values) -> Result<(), LineError>),
     CloudFront(cloudfront::Columns),
     Template(template::Template),
@@ -50,7 +50,7 @@ enum Json {
     Other,
 }
 
-/// The sort of a line, with the request in it.
+/// The kind of a line, and its content.
 #[derive(Debug)]
 pub enum Line<'a> {
     /// A request.

@@ -20,16 +20,16 @@ use crate::record::Kind;
 use crate::report::Report;
 use crate::wrapper::Unwrapper;
 
-/// Longest duration of a request that the reader can put in order.
+/// The longest duration of a request that the reader can put in order.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Most wrong lines kept for the report.
+/// The most wrong lines kept for the report.
 const MAX_REFUSED: usize = 5;
 
-/// Most files that stay open before they are read.
+/// The most files that stay open before they are read.
 const MAX_OPEN: usize = 16;
 
-/// Most lines read from a log before the reader looks for a request to return.
+/// The most lines read from a log before the reader looks for a request to return.
 const BATCH: usize = 64;
 
 /// Options for reading logs.
@@ -39,11 +39,11 @@ pub struct Options {
     pub format: Option<Format>,
     /// The request headers to read. If a log has more than eight headers, the headers that are not listed here are left out first.
     pub headers: Vec<String>,
-    /// Whether a wrong line is an error.
+    /// Whether a wrong line ends the reading with an error.
     pub strict: bool,
     /// Requests up to this duration are put in the order of arrival. At most 65,536 requests are held for this.
     pub window: Duration,
-    /// Once it is true, standard input ends, even if no input arrives.
+    /// When this flag is true, standard input ends, even if no input arrives.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// A log of a reader.
+/// A log of a [`Reader`], with its format and progress.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! The values of a line, as places in it.
+//! The values of a line. Texts are stored as places in the line.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -13,7 +13,8 @@ use crate::time::{Time, TimeReader, number};
 /// The most request headers that an entry has. Further headers are left out.
 pub(crate) const MAX_HEADERS: usize = 8;
 
-/// The place of each value of an entry in its line. A record holds no reference, so it can be kept together with a copy of the line.
+/// The values of an entry. Texts are stored as places in the line. So a record holds no reference, and can be kept together with a copy of
+/// the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) arrival: u64,
@@ -37,7 +38,7 @@ pub(crate) struct Record {
     pub(crate) ended: Option<Time>,
     /// When tidegate's limits decided.
     decided: Option<Time>,
-    /// The path as nginx decoded it. It counts only if the line has no other path.
+    /// The path as nginx decoded it. It is used only if the line has no other path.
     uri: Span,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Values {
     pub(crate) times: TimeReader,
 }
 
-/// The sort of a line.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
@@ -210,7 +211,7 @@ impl Record {
 }
 
 impl Values {
-    /// Stores a value. `-` and an empty text are no value.
+    /// Stores a value, unless it is empty or `-`.
     pub(crate) fn take(
         &mut self,
         meaning: Meaning,

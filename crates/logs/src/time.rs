@@ -8,7 +8,7 @@ pub(crate) struct Time {
     pub(crate) resolution: u32,
 }
 
-/// A reader of times. It keeps the last second, which many lines share.
+/// A reader of times. It stores the result for the last second, because many lines have the same second.
 #[derive(Debug, Default)]
 pub(crate) struct TimeReader {
     text: [u8; LONGEST],
@@ -45,7 +45,7 @@ impl TimeReader {
         Some(Time { micros, resolution })
     }
 
-    /// Reads a date with its zone. Returns the last result if the text is the same.
+    /// Reads a date with its zone. If the text is the same as in the last call, returns the result of that call.
     fn seconds(&mut self, head: &[u8], zone: &[u8]) -> Option<u64> {
         let length = head.len() + zone.len();
         let previous = &self.text[..self.length];
@@ -99,7 +99,7 @@ fn offset(zone: &[u8]) -> Option<i64> {
     }
 }
 
-/// Returns the seconds since the epoch of `2026-11-22T15:32:17` or `22/Nov/2026:15:32:17`.
+/// Reads `2026-11-22T15:32:17` or `22/Nov/2026:15:32:17`. Returns the seconds since the epoch.
 fn date(text: &[u8]) -> Option<u64> {
     let (year, month, day, clock) = if text.len() == 19 {
         if !matches!(text[10], b'T' | b't' | b' ' | b'\t') {

@@ -11,7 +11,8 @@ use crate::text::{Escape, Text};
 /// The text around each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrapper {
-    /// containerd and CRI-O: `2026-11-25T10:00:00.000000000Z stdout F LINE`. `P` marks a part of a line that continues.
+    /// containerd and CRI-O: `2026-11-25T10:00:00.000000000Z stdout F LINE`. `P` in place of `F` marks a line that continues in the next
+    /// wrapped line.
     Cri,
     /// Docker's json-file: `{"log":"LINE\n","stream":"stdout","time":"…"}`. Without `\n`, the line continues.
     Docker,

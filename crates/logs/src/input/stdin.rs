@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Longest wait for input between two checks of `stop`. It is short, because a signal just before the wait does not interrupt the wait.
+/// The longest wait for input between two checks of `stop`. It is short, because a signal just before the wait does not interrupt the wait.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,

@@ -150,7 +150,7 @@ pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError>
     }
     let duration = Span::new(last + 1, line.len() - 2, false);
     cursor.take(values, Meaning::Duration(Unit::Milliseconds), duration)?;
-    // The server, the router, and the number of the request.
+    // From the end: the server, the router, and the number of the request.
     let mut rest = &line[start..last];
     for _ in 0..2 {
         let inner = rest.strip_suffix(b"\"");

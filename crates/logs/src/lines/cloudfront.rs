@@ -14,7 +14,7 @@ const COLUMNS: &str = "date time x-edge-location sc-bytes c-ip cs-method cs(Host
     ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port \
     time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end";
 
-/// Most columns of a log.
+/// The most columns of a log.
 const MAX_COLUMNS: usize = 256;
 
 /// The meanings of the columns.

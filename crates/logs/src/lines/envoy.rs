@@ -30,7 +30,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
         let span = cursor.word();
         cursor.take(values, meaning, span)?;
     }
-    // The upstream's time.
+    // Skips the upstream's time.
     cursor.word();
     if status.is_empty() || flags.is_empty() || !cursor.skip(b"\"") {
         return Err(

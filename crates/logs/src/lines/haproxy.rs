@@ -26,7 +26,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     cursor.take(values, Meaning::Start, time)?;
     cursor.at = open + TIME + 3;
     let frontend = cursor.word();
-    // The server.
+    // Skips the server.
     cursor.word();
     durations(&mut cursor, values)?;
     for (meaning, what) in [
@@ -44,7 +44,7 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
         let span = cursor.filled_word(what)?;
         cursor.take(values, meaning, span)?;
     }
-    // Two cookies, the state at the end, connections, queues.
+    // Skips two cookies, the state at the end, connections, and queues.
     for _ in 0..5 {
         cursor.word();
     }

@@ -9,7 +9,7 @@ use crate::record::{Span, Values};
 /// The names of a line, and of the objects in it that have wanted members. The first entry is the line itself.
 pub(crate) type Objects = Vec<Names>;
 
-/// Most levels of nested objects and arrays.
+/// The most levels of nested objects and arrays.
 const MAX_DEPTH: u32 = 128;
 
 /// Reads a line. Returns tidegate's count of lost lines, and the log that the line belongs to.
@@ -157,7 +157,7 @@ fn only(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     Ok(span)
 }
 
-/// Whether this is a number, `true`, `false` or `null`. nginx may write a variable without quotes, such as `-`.
+/// Whether this is a number, `true`, `false` or `null`. nginx may write a variable without quotes, so `-` is allowed, too.
 fn is_bare(text: &[u8]) -> bool {
     let is_part =
         |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');

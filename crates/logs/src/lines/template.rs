@@ -6,7 +6,7 @@ use crate::meaning::Meaning;
 use crate::names::{Names, Vocabulary};
 use crate::record::{MAX_HEADERS, Record, Span, Values};
 
-/// Most variables of a template.
+/// The most variables of a template.
 const MAX_VARIABLES: usize = 64;
 
 /// The most tries to read a line. Each further try ends a variable at a later place.
@@ -19,7 +19,8 @@ pub(crate) struct Template {
     variables: Vec<(Meaning, Vec<u8>)>,
 }
 
-/// Reads a template: `$name` and `${name}` are variables, `$$` is a `$`. Quotes around the whole, as in `log_format`, are left out.
+/// Reads a template: `$name` and `${name}` are variables, `$$` is a `$`. Single quotes around the whole text, as in `log_format`, are left
+/// out.
 pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
     let wrong = |what: String| Err(FormatError(format!("the template {what}")));
     let mut names = Names::new(Vocabulary::Template);
@@ -121,7 +122,7 @@ impl Template {
         let mut first = None;
         loop {
             let end = if is_last {
-                // The rest of the line.
+                // The last variable gets the rest of the line.
                 line.len()
                     .checked_sub(text.len())
                     .filter(|end| *end >= from && line[*end..] == **text)
