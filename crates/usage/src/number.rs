@@ -1,6 +1,6 @@
 //! A JSON number of any length, read byte by byte into a struct of fixed size.
 
-/// A mantissa below this bound has room for another digit, so 18 digits fit. Numbers of interest have at most 16 digits, like 2^53.
+/// A mantissa below this bound has room for another digit, so 18 digits fit. Numbers up to 2^53 have at most 16 digits.
 const MANTISSA: u64 = 100_000_000_000_000_000;
 /// The largest exponent. Larger exponents are read as this value.
 const MAX_EXPONENT: i64 = 1_000_000_000_000;
@@ -12,7 +12,7 @@ pub(crate) struct Number {
     is_negative: bool,
     /// The first 18 digits, without leading zeros.
     mantissa: u64,
-    /// The power of ten by which the mantissa is multiplied.
+    /// The power of ten by which the mantissa is multiplied, without the number's own exponent.
     scale: i64,
     /// Whether any digit after the mantissa's digits is not 0.
     has_more: bool,
