@@ -206,7 +206,7 @@ impl<N> SpaceSaving<N> {
         self.index.rebuild(&self.counters);
     }
 
-    /// Returns the count at index `before` of all counts in ascending order.
+    /// Returns the count at index `before` if all counts are sorted, the smallest first.
     fn largest_of_smallest(&self, before: usize) -> u64 {
         // Most counters are new, and exceed the floor by few units. So the counters at each small height above the floor are counted first.
         let mut by_height = [0_u16; NEAR_FLOOR];
