@@ -139,7 +139,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     }
 }
 
-/// Steps over an array, and returns its only value: some logs have a request header as an array of its lines.
+/// Steps over an array, and returns its only value. Some logs write a request header as an array with one element for each header line.
 fn only(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     let start = cursor.at;
     cursor.at += 1;
