@@ -78,7 +78,7 @@ impl Events {
                 (Place::Mark(at), _) if BYTE_ORDER_MARK.get(at) == Some(&byte) => {
                     Place::Mark(at + 1)
                 }
-                // The stream has no mark, or the mark is complete.
+                // The stream has no byte order mark, or the mark is complete.
                 (Place::Mark(0 | 3), _) => {
                     self.place = Place::Name(0);
                     continue;

@@ -71,7 +71,7 @@ impl Scanner {
         self.maximum
     }
 
-    /// Begins a new document. The largest number so far stays.
+    /// Begins a new document, and keeps the largest number so far.
     pub(crate) const fn restart(&mut self) {
         self.state = State::Document;
         self.depth = 0;
