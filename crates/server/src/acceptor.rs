@@ -50,7 +50,7 @@ impl<S: Service> Acceptor<S> {
             let (socket, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Errors of a new connection affect only its client. Other errors affect all clients, and are logged.
+                    // An error of one new connection affects only its client. Any other error affects all clients, so it is logged.
                     if !is_clients(&error) {
                         tracing::warn!(%error, "cannot accept connections");
                         tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
@@ -74,7 +74,7 @@ impl<S: Service> Acceptor<S> {
                     continue;
                 }
             };
-            // Answers are small and written as a whole. A wait for a full packet would only delay them.
+            // Sends each write at once (`TCP_NODELAY`). Answers are written as a whole, so a wait for more bytes would only delay them.
             let _ = socket.set_nodelay(true);
             let peer = Peer::connected(peer);
             // The handshake runs in the new task, so that it does not delay the next connection.
@@ -82,14 +82,15 @@ impl<S: Service> Acceptor<S> {
         }
     }
 
-    /// Returns a permit for a connection from this address, if the bounds allow it. With TLS, a denied address gets none.
+    /// Returns a permit for a connection from this address, if the bounds allow it. On a listener with TLS, a denied address gets no
+    /// permit.
     fn permit(&self, ip: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
         if self.common.overload.pressure() != Pressure::None {
             return Err(ConnectionRefusal::Memory);
         }
         let service = self.common.service.load();
         let settings = service.settings();
-        // Without TLS, the answer to the request gives the reason.
+        // Without TLS, the connection is accepted: the answer to its request gives the reason.
         if is_denied(&**service, ip) && matches!(settings.protection(self.listener), Some(Some(_)))
         {
             return Err(ConnectionRefusal::Denied);
@@ -97,7 +98,7 @@ impl<S: Service> Acceptor<S> {
         let fits = descriptors::shares().clients;
         let bounds = Bounds {
             total: settings.max_connections.min(fits),
-            // A proxy connects for many clients.
+            // A proxy connects for many clients, so it has no bound of its own.
             of_ip: settings
                 .max_connections_per_ip
                 .filter(|_| !service.is_proxy(ip))
@@ -137,7 +138,7 @@ impl<S: Service> Acceptor<S> {
         let service = common.service.load_full();
         let settings = service.settings();
         let Some(tls) = settings.protection(self.listener) else {
-            // The listener has been closed in the meantime. There are no settings for this connection.
+            // A reload has removed the listener, so there are no settings for this connection.
             return;
         };
         let timeouts = settings.timeouts;
@@ -201,7 +202,7 @@ impl<S: Service> Acceptor<S> {
     }
 }
 
-/// Whether a client at `ip` is denied. A proxy is not denied, because it connects for others.
+/// Whether a client at `ip` is denied. A trusted proxy is not denied, because it connects for other clients.
 fn is_denied(service: &impl Service, ip: IpAddr) -> bool {
     service.denies(ip) && !service.is_proxy(ip)
 }

@@ -16,8 +16,8 @@ use crate::heads::Heads;
 
 pub(crate) use progress::Wait;
 
-/// The time without a request after which an HTTP/1 connection keeps only its socket. Most clients send their next request sooner. A new
-/// start of hyper costs about the same as one request.
+/// The time without a request after which an HTTP/1 connection rests: it drops hyper's state and keeps only its socket. Most clients send
+/// their next request sooner. The new state after a rest costs about the same time as one request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
@@ -26,37 +26,40 @@ pub(crate) const REST: Duration = Duration::from_secs(2);
 /// deadline could have passed. So a request needs no timer.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// Counts the heads that came, and the requests among them.
+    /// Counts the heads of requests, and the heads that became requests.
     pub(crate) heads: Heads,
-    /// The control frames that the answers of an HTTP/2 connection allow.
+    /// The bytes of control frames that the client may send because it took answers (HTTP/2).
     pub(crate) allowance: Allowance,
     /// Set while a write waits for the client to take bytes.
     pub(crate) write_stalls: Flag,
     /// Set if the connection ends because the client takes its answers too slowly.
     pub(crate) is_cut: Flag,
-    /// Set when the gateway has closed its side. Bytes that come later are not read as a request.
+    /// Set when the gateway has closed its side of the connection. Later bytes are not read as a request.
     pub(crate) is_closed: Flag,
     /// Set if the connection is a tunnel, in which each side may close at any time.
     pub(crate) is_tunnel: Flag,
     /// Set when the next answer is the last of the connection.
     pub(crate) drains: Flag,
-    /// Set when the client has had time to notice that the connection ends. From then on the server waits only for requests under way.
+    /// Set when the client has had time to notice that the connection ends. Then the server waits only for requests under way, not for
+    /// further ones.
     pub(crate) is_last_call_over: Flag,
-    // In HTTP/1, all bytes between requests belong to a head. In HTTP/2, other frames come as well.
+    // In HTTP/1, all bytes between requests belong to a head. In HTTP/2 they may be other frames, so they start no deadline.
     is_http2: Flag,
     opened: Instant,
-    // Both in milliseconds since `opened`: the last time when the connection became idle, and the start of an incomplete head. `head_since`
-    // is 0 if there is no such head.
+    // The time when the connection last became idle, in milliseconds since `opened`.
     idle_since: AtomicU64,
+    // The start of an incomplete head, in milliseconds since `opened`; 0 if no head is incomplete.
     head_since: AtomicU64,
     requests: AtomicUsize,
     // In HTTP/1: the number of the last request, and the state of its body in the two lowest bits.
     in_body: AtomicU64,
-    // The least rate of the answer (HTTP/1) or of all answers together (HTTP/2): bytes per second, and milliseconds.
+    // The least rate of the answer (HTTP/1) or of all answers together (HTTP/2), in bytes per second.
     least_rate: AtomicU64,
+    // The longest time that the client may be behind `least_rate`, in milliseconds.
     least_after: AtomicU64,
-    // Whether the socket's state is to be read, and the bytes that the client had acknowledged when it was last read.
+    // Whether the next poll is to read the socket's state.
     asks: Flag,
+    // The bytes that the client had acknowledged when the socket's state was last read.
     acknowledged: AtomicU64,
     header: Duration,
     idle: Duration,
@@ -68,10 +71,12 @@ const NO_BODY: u64 = 0;
 const BODY_IS_READ: u64 = 1;
 /// The reader dropped the body before its end.
 const BODY_IS_LEFT: u64 = 2;
+/// The bits of `in_body` that hold the state of the body.
 const BODY_STATE: u64 = 3;
 
-/// There is no least rate ([`NO_RATE`]), or no answer yet ([`NO_ANSWER`]).
+/// The value of `least_rate` if the answer has no least rate.
 const NO_RATE: u64 = 0;
+/// The value of `least_rate` before the first answer.
 const NO_ANSWER: u64 = u64::MAX;
 
 /// The next step of the watchdog.
@@ -86,7 +91,7 @@ pub(crate) enum Watch {
 }
 
 impl Activity {
-    /// Returns the state of a new connection. The time for its first head has begun. This time also covers the bytes before that head.
+    /// Returns the state of a new connection. The timeout of its first head begins now, so it also covers the bytes before that head.
     pub(crate) fn new(header: Duration, idle: Duration) -> Arc<Self> {
         Arc::new(Self {
             heads: Heads::default(),
@@ -131,7 +136,7 @@ impl Activity {
     /// Records that a request's head is complete. The request lasts until the guard is dropped. Its body, if any, lasts until [`InBody`] is
     /// dropped.
     pub(crate) fn request(self: &Arc<Self>, has_body: bool) -> RequestGuard {
-        // Replaces the state of the previous body, which is over in HTTP/1. In HTTP/2 the state is not used.
+        // Replaces the state of the previous body. In HTTP/1 that body is over, and in HTTP/2 the state is not used.
         let body = if has_body { BODY_IS_READ } else { NO_BODY };
         let number = self.in_body.load(Ordering::Relaxed) / (BODY_STATE + 1) + 1;
         self.in_body
@@ -141,7 +146,7 @@ impl Activity {
         RequestGuard(self.clone())
     }
 
-    /// Returns the time since the last request or body ended. Zero while a request or a body is under way.
+    /// Returns the time since the last request or body ended; zero while a request or a body is under way.
     pub(crate) fn quiet_for(&self) -> Duration {
         if self.is_busy() {
             return Duration::ZERO;
@@ -188,12 +193,12 @@ impl Activity {
         match may_rest && is_idle && self.is_done() {
             true if rests_at <= now => Watch::Rest,
             true => Watch::Until(self.opened + until.min(rests_at)),
-            // Checks soon, because a head may begin at any time, and its deadline is usually the shorter one.
+            // Checks soon: a head may begin at any time, and its timeout is usually shorter than the idle timeout.
             false => Watch::Until(self.opened + until.min(soon)),
         }
     }
 
-    /// Returns the time at which the idle timeout ends, if no byte comes until then.
+    /// Returns the time at which the idle timeout ends.
     pub(crate) fn idle_until(&self) -> Instant {
         let since = Duration::from_millis(self.idle_since.load(Ordering::Relaxed));
         self.opened + since + self.idle
@@ -209,8 +214,8 @@ impl Activity {
         self.in_body.load(Ordering::Relaxed) & BODY_STATE
     }
 
-    /// Sets the least rate at which the client must take the next answer. In HTTP/2 the connection has the lowest rate of all its answers.
-    /// Each answer also has its own rate.
+    /// Sets the least rate at which the client must take the next answer. An HTTP/2 connection gets the lowest rate of all its answers, and
+    /// each answer also has its own rate.
     pub(crate) fn answers_at(&self, least: Option<LeastRate>) {
         let after = least.map_or(0, |least| least.after.as_millis());
         let after = u64::try_from(after).unwrap_or(u64::MAX);
@@ -238,8 +243,8 @@ impl Activity {
         self.idle_since.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the next byte begins a head, all answers are sent, and further requests may come. Only then may the connection rest: in the
-    /// middle of a message, the rest of the message would be read as a request.
+    /// Whether the next byte begins a head, all answers are sent, and further requests may come. Otherwise the connection may not rest:
+    /// after a rest, remaining bytes of a body would be read as a request.
     fn is_done(&self) -> bool {
         let not = [
             &self.is_closed,
@@ -265,7 +270,7 @@ pub struct RequestGuard(Arc<Activity>);
 #[derive(Debug)]
 pub(crate) struct InBody {
     activity: Arc<Activity>,
-    // The value of `in_body` for this body. Another value in the connection belongs to a later request, or to the end of this body.
+    // The value of `Activity::in_body` for this body. If that field has another value, this body has ended, or a later request has begun.
     state: u64,
 }
 

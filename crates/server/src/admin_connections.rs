@@ -1,7 +1,8 @@
 //! The connections of the admin port. They are few and short, and no open connection keeps a new one waiting.
 //!
-//! At the bound of an address or of all addresses, a new connection closes the connection that has been idle for longest. So a probe gets a
-//! connection even if other clients hold many idle ones. If no connection is idle, the oldest stream is closed.
+//! At the bound of its address or of all addresses, a new connection closes the connection that has been idle for longest. So a probe gets
+//! a connection even if other clients hold many idle connections. If no connection is idle, the oldest stream is closed. At the bound of an
+//! address, only connections of that address without a stream are closed.
 //!
 //! A stream counts towards the bound of all addresses, but not towards the bound of its address. Otherwise status pages at one address would
 //! close each other's streams again and again. The caller of [`AdminConnection::stream`] bounds the number of streams.
@@ -15,20 +16,21 @@ use tokio::task::AbortHandle;
 
 use tidegate_net::descriptors;
 
-/// The bounds of open connections: of all addresses, and of one. Probes and scrapers are few.
+/// The most open connections of all addresses together. Probes and scrapers are few.
 const MOST: usize = 64;
+/// The most open connections of one address, without its streams.
 const MOST_OF_IP: usize = 16;
 
-/// The value in place of a time while an answer is prepared.
+/// The value of `idle_since` while an answer is prepared.
 const BUSY: u64 = u64::MAX;
-/// Added to the time at which a stream began. So streams sort after all idle connections.
+/// The bit that is set in `idle_since` while the answer is a stream. So streams sort after all idle connections.
 const STREAM: u64 = 1 << 63;
 
 /// All connections that are open.
 #[derive(Debug, Default)]
 pub struct AdminConnections {
     open: Mutex<Vec<Open>>,
-    // Counts events: the time in this file.
+    // Counts events. The count serves as the time in this file.
     clock: AtomicU64,
 }
 
@@ -36,7 +38,7 @@ pub struct AdminConnections {
 struct Open {
     id: u64,
     ip: IpAddr,
-    // The time since which the connection is idle, `STREAM` plus the start of its stream, or `BUSY`.
+    // The time since which the connection has been idle, or `STREAM` plus the start of its stream, or `BUSY`.
     idle_since: Arc<AtomicU64>,
     task: AbortHandle,
 }
@@ -66,12 +68,12 @@ pub struct AdminConnection {
 }
 
 impl AdminConnections {
-    /// Opens a connection from an address. At a bound, closes another connection first. Then calls `serve`. If no other connection may be
-    /// closed, drops the new one without a call.
+    /// Opens a connection from an address, and calls `serve`. At a bound, closes another connection first. If no other connection may be
+    /// closed, `serve` is dropped without a call, which closes the new connection.
     pub fn open(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(AdminConnection) -> AbortHandle) {
         let ip = ip.to_canonical();
         let id = self.tick();
-        // Held until the new connection is in the list. If the connection ends at once, the removal waits for this lock.
+        // The lock is held until the new connection is in the list. If the connection ends at once, its removal waits for this lock.
         let mut open = self.open.lock();
         let is_of_ip = |one: &Open| one.ip == ip && !one.has_stream();
         let of_ip = open.iter().filter(|one| is_of_ip(one)).count();
@@ -134,7 +136,7 @@ impl AdminConnection {
 impl Drop for AdminStream {
     fn drop(&mut self) {
         let now = self.connections.tick();
-        // Keeps a newer value: of another request, or of a later stream.
+        // Keeps a newer value, which a later request or stream has stored.
         let (order, state) = (Ordering::Relaxed, &self.idle_since);
         let _ = state.compare_exchange(self.since, now, order, order);
     }

@@ -1,7 +1,8 @@
 //! Delays work until a connection has sent all bytes that are ready.
 //!
-//! hyper drops the body of an answer before it sends the last part, and sends that part before its poll returns. A task that is spawned at
-//! the drop could start at once on another thread, and take a core from the client. So the task is spawned after the poll.
+//! hyper drops the body of an answer before it sends the last part of the body, and sends that part before its poll returns. If the drop
+//! spawned a task, the task could start at once on another thread and use a core that a client on the same machine needs. So the task is
+//! spawned after the poll.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -15,7 +16,8 @@ thread_local! {
     static WAITING: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` in a new task: after the current poll of a connection, or at once outside of a poll. Without a runtime the work is dropped.
+/// Runs `work` in a new task. The task starts after the current poll of a connection, or at once outside of a poll. Without a tokio
+/// runtime, the work is dropped.
 pub fn spawn_after_poll(work: impl Future<Output = ()> + Send + 'static) {
     let now = WAITING.with_borrow_mut(|waiting| match waiting {
         Some(waiting) => {

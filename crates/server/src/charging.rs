@@ -8,11 +8,11 @@ use pin_project_lite::pin_project;
 
 use crate::activity::Activity;
 
-/// Charges for a number of heads. Ready with true if the connection is to end.
+/// A future that charges for a number of heads. It returns true if the connection is to end.
 pub(crate) type Charge = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 pin_project! {
-    /// A connection of HTTP/2. It ends when the sender of refused heads has used up a limit.
+    /// A connection of HTTP/2. It ends when the peer's refused heads have used up a limit.
     pub(crate) struct Charging<C, F> {
         #[pin]
         pub(crate) connection: C,
@@ -24,7 +24,7 @@ pin_project! {
 }
 
 impl<C, F> Charging<C, F> {
-    /// Returns the connection for its shutdown. From now on heads are not charged for.
+    /// Returns the connection for its shutdown. After this call, refused heads are not charged for.
     pub(crate) fn leave(self: Pin<&mut Self>) -> Pin<&mut C> {
         let this = self.project();
         this.activity.heads.leaves.set();
@@ -53,7 +53,8 @@ where
                     Poll::Ready(false) => *this.charging = None,
                 }
             }
-            // Waits: during a waiting write, hyper may not have processed all bytes that were read.
+            // While a write waits, hyper may not have processed all heads that were read. So the heads that became no requests are not
+            // known yet.
             if this.activity.write_stalls.is_set() {
                 return Poll::Pending;
             }

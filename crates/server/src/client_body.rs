@@ -1,4 +1,4 @@
-//! The body of a client's request as hyper streams it. It reports its end, and passes an unread rest to its stream.
+//! The body of a client's request, read from hyper. It reports its end. If its reader drops it early, the HTTP/2 stream reads the rest.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use tokio::time::timeout;
 
 use crate::activity::InBody;
 
-/// The most bytes of an unread body that are read after the answer, and the longest time for these reads.
+/// The most bytes of an unread body that are read after the answer.
 const MOST_UNREAD: usize = 1024 * 1024;
+/// The longest time for which an unread body is read after the answer.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A request's body.
@@ -24,9 +25,9 @@ const LINGER: Duration = Duration::from_secs(5);
 pub struct ClientBody {
     // `None` after the drop of the body.
     pub(crate) incoming: Option<Incoming>,
-    // Is to be notified of the end of the body; `None` afterwards.
+    // Gets notice of the end of the body; `None` after the end, or if there is no body.
     pub(crate) in_body: Option<InBody>,
-    // Receives an unread rest.
+    // Receives the rest of the body that was not read (HTTP/2); `None` over HTTP/1, and after the end of the body.
     pub(crate) unread: Option<Arc<Unread>>,
 }
 
@@ -93,7 +94,7 @@ enum State {
 }
 
 impl Unread {
-    /// Keeps an unread rest until the answer is sent. After the answer, reads and drops the rest.
+    /// Keeps an unread rest until the answer is sent. If the answer is already sent, reads and drops the rest.
     fn leave(&self, rest: Incoming) {
         let mut state = self.0.lock();
         match &*state {
@@ -128,6 +129,6 @@ pub(crate) async fn discard(mut body: Incoming) {
             }
         }
     };
-    // After the bound of time, the drop of the body resets the stream.
+    // After `LINGER`, the drop of the body resets the stream.
     let _ = timeout(LINGER, reading).await;
 }

@@ -27,7 +27,7 @@ pub(crate) use transport::Transport;
 pub(crate) struct ClientIo {
     transport: Transport,
     watch: Watch,
-    // Bytes to read before all others.
+    // Bytes that the next reads return, before any bytes of `transport`.
     first: Bytes,
 }
 
@@ -50,7 +50,7 @@ struct Http1Watch {
 }
 
 impl Http1Watch {
-    /// Whether the bytes that are written now answer no request: all answers are sent, and no request has begun since.
+    /// Whether the bytes that are written now answer no request: all answers are sent, and no request has begun after the last answer.
     fn withholds(&mut self) -> bool {
         let is_answer = self.activity.has_requests() || self.activity.is_tunnel.is_set();
         self.withholds |= !is_answer && self.answered == self.activity.heads.begun();
@@ -79,7 +79,7 @@ impl Http1Watch {
 struct Http2Watch {
     frames: FrameReader,
     activity: Arc<Activity>,
-    // Whether bytes were written after the last flush. If not, the last frame is complete.
+    // Whether bytes were written after the last flush. If false, the last written frame is complete.
     unflushed: bool,
 }
 
@@ -92,8 +92,8 @@ impl ClientIo {
         }
     }
 
-    /// Watches a connection that speaks HTTP/1. hyper answers an unreadable head with a bare status and closes. Such an answer belongs to
-    /// no request: it is withheld, and the connection stays open. So the caller can send a better answer.
+    /// Watches a connection that speaks HTTP/1. hyper answers an unreadable head with a bare status and closes. This answer belongs to no
+    /// request, so it is withheld, and the connection stays open. So the caller can send a better answer.
     pub(crate) fn watch_http1(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http1(Http1Watch {
             activity,
@@ -147,11 +147,11 @@ impl ClientIo {
         }
     }
 
-    /// Ends the reads from a silent client when its last call is over.
+    /// Ends the reads from a silent client when [`Activity::is_last_call_over`] is set.
     ///
-    /// In HTTP/2 the library waits for the client to acknowledge a PING before it ends. This function supplies the acknowledgement. Then
-    /// the library accepts no more requests, completes the open ones, and closes. In the middle of a frame or a head, no acknowledgement
-    /// can be inserted. Then the reads end if no answer is outstanding.
+    /// In HTTP/2 the library waits for the client to acknowledge a PING before it ends. This function supplies the acknowledgement, so the
+    /// library accepts no more requests, completes the open ones, and closes. In the middle of a frame or a head, no acknowledgement can be
+    /// inserted. In this case, and in HTTP/1, the reads end once no answer is outstanding.
     fn end_reading(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let activity = match &self.watch {
             Watch::Nothing => return Poll::Pending,
@@ -177,8 +177,8 @@ impl ClientIo {
         }
     }
 
-    /// Ends an HTTP/2 connection that sent too many control frames. hyper cannot send a GOAWAY frame with this code, so it is written here.
-    /// It is only written if the previous frame is complete and the socket has room.
+    /// Ends an HTTP/2 connection that sent too many control frames. hyper cannot send a GOAWAY frame with the code `ENHANCE_YOUR_CALM`, so
+    /// this function writes the frame, but only if the previous frame is complete and the socket has room.
     fn end_flood(&mut self, context: &mut Context<'_>) -> io::Error {
         if let Watch::Http2(http2) = &self.watch {
             http2.activity.heads.is_flooded.set();
@@ -263,7 +263,7 @@ impl AsyncRead for ClientIo {
             let is_end = match &read {
                 Poll::Ready(Ok(())) => bytes.is_empty() && buffer.remaining() > 0,
                 Poll::Ready(Err(_)) => true,
-                // The end was seen before, by an earlier read or write.
+                // An earlier read or write has already seen the end.
                 Poll::Pending => heads.is_gone.is_set(),
             };
             if is_end && heads.holds_end() {

@@ -1,9 +1,9 @@
-//! The client's socket for hyper. The first reads return the bytes that the detection of the protocol has consumed. A client that still
-//! sends after its answer gets time to read the answer.
+//! The client's socket for hyper. The first reads return the bytes that were read to detect the protocol. A client that still sends after
+//! its answer gets time to read the answer.
 //!
 //! A client that takes its answer too slowly is cut off. The system reports room in a socket only in large steps, of up to a third of a
-//! grown buffer. So the bytes that the client has acknowledged count as taken. Their number is read from the system only while a write
-//! waits.
+//! grown buffer. So the bytes that the client has acknowledged count as taken. The number of these bytes is read from the system only while
+//! a write waits.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -23,10 +23,10 @@ use crate::activity::{Activity, Wait};
 use crate::connection_limit::ConnectionPermit;
 use crate::drain::LAST_CALL;
 
-/// The time in which a client may still send after its last answer. It begins again while the client takes the answer. While the server
-/// drains, a client that sends no bytes has only [`LAST_CALL`].
+/// The time for which a client may still send after its last answer. If the client still takes the answer at the end of this time, the time
+/// begins again. While the server drains, a client that sends no bytes has only [`LAST_CALL`].
 const LINGER: Duration = Duration::from_secs(5);
-/// The most bytes that are read and dropped in this time. After these, the upload of the client stalls.
+/// The most bytes that are read and dropped after the last answer. Further bytes are not read, so the client's upload stalls.
 const MOST_DROPPED: usize = 64 * 1024 * 1024;
 
 /// A client's connection.
@@ -50,9 +50,9 @@ pub(crate) struct ClientStream {
 #[derive(Debug)]
 struct Lingering {
     ends: Instant,
-    // The time of the last bytes.
+    // The time when the client last sent bytes.
     heard: Instant,
-    // The bytes that may still be dropped.
+    // The number of bytes that may still be read and dropped.
     left: usize,
 }
 
@@ -132,7 +132,7 @@ impl ClientStream {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Ready when the client is further behind the least rate than it may be.
+    /// Ready when the client has been behind the least rate for too long.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let wait = *self.stalled.get_or_insert_with(|| self.activity.wait());
@@ -159,7 +159,7 @@ impl ClientStream {
         Some(sent)
     }
 
-    /// Whether sent bytes still wait for the client, and the client has kept to the default least rate since the last check.
+    /// Whether the client still takes the answer: sent bytes wait for it, and since the last check it has kept to the default least rate.
     fn is_taking(&self) -> bool {
         let before = self.activity.wait().acknowledged;
         let least = LINGER.as_secs() * LeastRate::default().rate.get();
@@ -212,7 +212,7 @@ pub(crate) fn put_before(first: &mut Bytes, read: Bytes) {
     };
 }
 
-/// Moves bytes from `first` to the buffer. Returns false if there are none.
+/// Moves bytes from `first` to the buffer. Returns false if `first` is empty.
 pub(crate) fn read_first(first: &mut Bytes, buffer: &mut ReadBuf<'_>) -> bool {
     let waits = first.has_remaining();
     if waits {

@@ -16,9 +16,9 @@ pub(crate) struct Common<S> {
     pub(crate) overload: Arc<Overload>,
     /// The bytes of the answer to a refused connection without TLS.
     pub(crate) refusal: Vec<u8>,
-    /// Becomes true when requests in flight are the last.
+    /// Becomes true when the server is to stop.
     pub(crate) stop: watch::Receiver<bool>,
-    /// Addresses whose connections are not read for a short time.
+    /// Addresses whose connections are closed unread for a short time.
     pub(crate) offenders: Offenders,
     pub(crate) connections: Arc<ConnectionLimit>,
     pub(crate) handshakes: Arc<ConnectionLimit>,

@@ -1,4 +1,4 @@
-//! A connection whose protocol is detected. It serves requests, and rests in the time between them.
+//! A connection after its protocol was detected. It serves requests, and rests between them.
 //!
 //! - `http1`, `http2`: the two protocols
 //! - `unparsed`: heads that hyper refused
@@ -86,8 +86,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Begins a request at once, before other bytes pass on the connection, and even if its client has left. Puts the unread rest of the
-    /// request's body into `unread`.
+    /// Begins a request at once, before other bytes pass on the connection, and even if its client has left. If the request's body is
+    /// dropped before its end, `unread` receives the rest of the body.
     fn call(
         &self,
         request: Request<Incoming>,
@@ -106,12 +106,12 @@ impl<S: Service> Connection<S> {
         service.call(request, connection, guard)
     }
 
-    /// Returns the facts about the connection for a request to this service. They are made for each request, because a reload may change
-    /// the trusted peers.
+    /// Returns the facts about the connection for a request to this service. The facts are made anew for each request, because a reload may
+    /// change the trusted proxies.
     fn info(&self, service: &S) -> ConnectionInfo {
         let peer = self.facts.peer;
-        // If proxies send a PROXY protocol header, only the address in the header counts. A header without a client may belong to bytes of
-        // any sender. So the proxy's own address is no reason to trust them.
+        // With the PROXY protocol, only the address in the header counts. If the header names no client, the bytes after it may come from
+        // any sender. So the peer is not trusted, even at the address of a trusted proxy.
         let speaks_for_itself = !service.settings().proxy_protocol || peer.is_named;
         ConnectionInfo {
             connection: self.facts.clone(),

@@ -20,12 +20,12 @@ pub struct ConnectionInfo {
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) peer: Peer,
-    /// The IP address of the peer.
+    /// The IP address of the peer, as text.
     pub(crate) hop: HeaderValue,
     pub(crate) is_tls: bool,
     pub(crate) certificate: Option<Arc<ClientCertificate>>,
     pub(crate) drain: watch::Receiver<bool>,
-    // Whether the peer was counted as an untrusted proxy.
+    // Whether a mistake in the configuration of a proxy was reported on this connection.
     pub(crate) is_reported: AtomicBool,
 }
 
@@ -45,7 +45,7 @@ impl ConnectionInfo {
         self.is_trusted
     }
 
-    /// Records that a mistake of a proxy is reported. Returns true only for the first call on the connection.
+    /// Records that a mistake in the configuration of a proxy is reported. Returns true only on the first call for the connection.
     pub fn report_proxy(&self) -> bool {
         let is_reported = &self.connection.is_reported;
         !is_reported.load(Ordering::Relaxed) && !is_reported.swap(true, Ordering::Relaxed)

@@ -13,12 +13,12 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
-    // Has only addresses with a bound and at least one permit.
+    // The number of permits of each address. Has only addresses with a bound and at least one permit.
     by_ip: Mutex<HashMap<IpAddr, usize>>,
     all_closed: Notify,
 }
 
-/// Counts one connection. It is counted until the permit is dropped.
+/// The permit of one connection or handshake, which is counted until the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
@@ -60,7 +60,7 @@ impl ConnectionLimit {
             let mut by_ip = self.by_ip.lock();
             let open = by_ip.entry(ip).or_default();
             if *open >= most {
-                // An address at its bound has permits, so no empty entry stays.
+                // An address at its bound has open connections, so `or_default` has not added an empty entry.
                 drop(by_ip);
                 return Err(LimitReached::Address);
             }

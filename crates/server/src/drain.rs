@@ -11,7 +11,7 @@ use crate::overload::Pressure;
 /// connection closes while a request is on its way, the request is lost.
 pub(crate) const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// Waits until a stop is requested. A drop of the sender is a request to stop, too.
+/// Waits until a stop is requested. If the sender is dropped, the wait ends, too.
 pub(crate) async fn stop_asked(drain: &mut watch::Receiver<bool>) {
     let _ = drain.wait_for(|stop| *stop).await;
 }

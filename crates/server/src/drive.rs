@@ -16,10 +16,10 @@ use crate::drain::{LAST_CALL, stop_asked};
 /// The end of a connection from the server's side. After a stop, the shutdown begins as soon as the connection has been quiet for
 /// `quiet_for`. One [`LAST_CALL`] later, the server does not wait for the client any more.
 pub(crate) struct End<S, F> {
-    /// Becomes true when requests in flight are the last.
+    /// Becomes true when the server is to stop.
     pub(crate) drain: watch::Receiver<bool>,
     pub(crate) quiet_for: Duration,
-    /// Whether the connection is to end without a stop, because memory is short. It is checked with the watchdog.
+    /// Returns whether the connection is to end without a stop, because memory is short. The watchdog calls it.
     pub(crate) sheds: S,
     pub(crate) shut_down: F,
 }
@@ -48,20 +48,21 @@ where
     let mut stopping = end.drain;
     let mut stop = pin!(stop_asked(&mut stopping));
     let mut watchdog = pin!(sleep(Duration::ZERO));
-    // Runs from the stop until the shutdown. Then runs until the end of the client's last call.
+    // The timer of the end. It runs from the stop until the shutdown, and then until the client's last call is over.
     let mut ending: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
     let mut waker: Option<Waker> = None;
-    // For a new connection the watchdog does not read the socket's state first: no byte has been sent.
+    // Whether the socket's state was requested for the next check of the deadlines. Initially true: on a new connection no byte has been
+    // sent, so there is no state to read.
     let mut is_asked = true;
     poll_fn(|context| {
         'polls: loop {
             if let Poll::Ready(ended) = polled(|| connection.as_mut().poll(context)) {
                 return Poll::Ready(Driven::Over(ended));
             }
-            // A request polls its connection several times, but the watchdog and the stop are rarely ready. So they are polled only if they
-            // are ready, or if they lack the task's waker. These polls ignore the task's budget: if the budget is used up, a poll does not
-            // register the waker.
+            // A request polls its connection several times, but the watchdog and the stop are rarely ready. So both are polled only if they
+            // are ready, or if they lack the task's waker. These polls ignore tokio's budget for the task, because a poll beyond the budget
+            // would not register the waker.
             let is_new = !waker
                 .as_ref()
                 .is_some_and(|waker| waker.will_wake(context.waker()));
@@ -80,7 +81,7 @@ where
                     .poll(context)
                     .is_ready()
                 {
-                    // First polls the connection again, which reads the socket's state. Then checks the deadlines.
+                    // The first round polls the connection again, which reads the socket's state. The second round checks the deadlines.
                     is_asked = !is_asked;
                     if is_asked {
                         activity.ask();

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-/// The lengths of the preface and of the head of a frame, in bytes.
+/// The length of the preface of an HTTP/2 connection, in bytes.
 const PREFACE: usize = 24;
+/// The length of the head of a frame, in bytes.
 const FRAME_HEAD: usize = 9;
 
 const DATA: u8 = 0;
@@ -22,7 +23,7 @@ const SHUTDOWN_ACK: [u8; 17] = [
     0, 0, 8, PING, ACK, 0, 0, 0, 0, 0x0b, 0x7b, 0xa2, 0xf0, 0x8b, 0x9b, 0xfe, 0x54,
 ];
 
-/// The most bytes of control frames that exceed the allowances below: 3,855 pings.
+/// The most bytes of control frames beyond the allowances below: 3,855 pings of 17 bytes.
 const MOST_CONTROL: u64 = 64 * 1024;
 /// The allowance for each request, in bytes of control frames. It covers priorities, a reset, and window updates for a short answer.
 const PER_REQUEST: u64 = 1024;
@@ -31,7 +32,7 @@ const PER_REQUEST: u64 = 1024;
 /// more.
 const PER_PART: u64 = 64;
 const BYTES_OF_PART: u64 = 8;
-/// The allowance for time, in bytes per second: 60 pings.
+/// The bytes of control frames that the client may send in each second: 60 pings.
 const PER_SECOND: u64 = 1024;
 
 /// The bytes of control frames that the parts of answers on one connection allow.
@@ -39,7 +40,7 @@ const PER_SECOND: u64 = 1024;
 pub(crate) struct Allowance(AtomicU64);
 
 impl Allowance {
-    /// Adds a part of an answer.
+    /// Adds the allowance for a part of an answer, which had `bytes` bytes.
     pub(crate) fn add_part(&self, bytes: usize) {
         let bytes = PER_PART + bytes as u64 / BYTES_OF_PART;
         self.0.fetch_add(bytes, Ordering::Relaxed);
@@ -63,7 +64,7 @@ pub(crate) struct FrameReader {
     in_block: bool,
     // The bytes of control frames that no allowance has covered yet.
     control: u64,
-    // The time up to which the allowance for time was deducted.
+    // The time up to which `PER_SECOND` was subtracted from `control`.
     paid: Instant,
 }
 
@@ -121,7 +122,7 @@ impl FrameReader {
         self.skip == 0 && self.length == 0 && !self.in_block
     }
 
-    /// Ignores an acknowledgement that came before the shutdown's PING was sent.
+    /// Ignores an acknowledgement that the client sent before it got the shutdown's PING.
     pub(crate) const fn forget_shutdown_ack(&mut self) {
         self.has_shutdown_ack = false;
     }
@@ -134,7 +135,8 @@ impl FrameReader {
         }
     }
 
-    /// Whether the client's control frames have more bytes than [`MOST_CONTROL`] plus the allowances for requests, answers and time.
+    /// Whether the client's control frames have more bytes than [`MOST_CONTROL`] plus all allowances: [`PER_REQUEST`], [`PER_SECOND`] and
+    /// `answers`.
     pub(crate) fn is_flooded(&mut self, answers: &Allowance) -> bool {
         if self.control <= MOST_CONTROL {
             return false;

@@ -1,6 +1,6 @@
 //! The beginning of a connection: a PROXY protocol header, the TLS handshake, and the first bytes, which show HTTP/2 or HTTP/1.
 //!
-//! The header timeout of the first request covers all of it.
+//! The header timeout of the first request also covers all of these bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ impl From<io::Error> for HandshakeError {
 }
 
 impl Handshake {
-    /// Reads only the bytes that are needed. If `expects_header`, a PROXY protocol header from this peer is trusted. Otherwise a peer that
+    /// Reads the beginning of a connection. If `expects_header`, a PROXY protocol header from this peer is trusted. Otherwise a peer that
     /// sends a header is added to `untrusted`. The function `begin` returns the permit for the TLS handshake.
     pub(crate) async fn read(
         mut stream: ClientStream,
@@ -76,7 +76,7 @@ impl Handshake {
             Some(tls) => {
                 let _permit = begin(peer)?;
                 if !expects_header {
-                    // Peeks, because the error of TLS does not contain the bytes that were sent in place of a handshake.
+                    // Peeks, because the error of a failed handshake does not contain the bytes that the client sent.
                     let mut first = [0; 16];
                     if let Ok(length) = stream.socket.peek(&mut first).await {
                         look(&first[..length]);

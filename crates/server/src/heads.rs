@@ -1,5 +1,5 @@
-//! Counts the heads of requests on one connection, and the heads that became requests. hyper refused the others: it answers or resets them
-//! itself.
+//! Counts the heads of requests on one connection, and the heads that became requests. hyper refuses all other heads: it answers them or
+//! resets their streams itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,7 +43,8 @@ impl Heads {
         !self.end_is_due.is_set() && self.unknown() > 0
     }
 
-    /// Records a poll of the connection. An end that was read before this poll has waited long enough.
+    /// Records a poll of the connection. If the end of the connection was read before this poll, [`holds_end`](Self::holds_end) does not
+    /// delay it again.
     pub(crate) fn poll(&self) {
         if self.is_gone.is_set() {
             self.end_is_due.set();

@@ -8,12 +8,12 @@ use tidegate_net::tls::HandshakeFailure;
 
 use crate::untrusted::UntrustedProxies;
 
-/// Why a connection was not accepted.
+/// The reason why a connection was not accepted.
 #[derive(Clone, Copy, Debug)]
 pub enum ConnectionRefusal {
-    /// `max_connections` are open.
+    /// `max_connections` connections are open.
     Total,
-    /// The address has `max_connections_per_ip`.
+    /// The address has `max_connections_per_ip` open connections.
     Address,
     /// The process is short of memory.
     Memory,
@@ -26,7 +26,7 @@ pub enum ConnectionRefusal {
 }
 
 impl ConnectionRefusal {
-    /// All reasons, in the order of their numbers.
+    /// All reasons, in the order of their declaration.
     pub const ALL: [Self; 6] = [
         Self::Total,
         Self::Address,

@@ -1,6 +1,6 @@
 //! Addresses that have used up a limit by heads that are not HTTP. Their connections are not read for up to a second.
 //!
-//! If the list is empty, which is the usual case, a check costs one load.
+//! If the list is empty, which is the usual case, a check costs one atomic load.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::connection_limit::network;
 
-/// The most addresses that are kept. Heads from other addresses are read and charged for.
+/// The most addresses that are kept. Beyond this bound, connections of further addresses are read, and their heads are charged for.
 const MOST: usize = 10_000;
 /// The longest time for which an address is kept. So a reset of its limit, or a new configuration, takes effect within this time.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl Offenders {
         self.count.store(until.len(), Ordering::Relaxed);
     }
 
-    /// Whether the log is to report an offence: at the first offence, and then at most once a minute.
+    /// Whether the log is to report a flood of control frames: the first one, and later ones at most once a minute.
     pub(crate) fn is_report_due(&self) -> bool {
         let mut reported = self.reported.lock();
         let is_due = reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY);

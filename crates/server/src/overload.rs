@@ -1,7 +1,8 @@
 //! Measures how short of memory the process is, and decides which load is shed. The cheapest load goes first.
 //!
-//! Near the bound, new connections are refused and idle connections closed. At the bound, requests are refused before any work is done for
-//! them. Requests under way are completed. Each state ends 5 % of the bound below its start, so that it does not change at every check.
+//! Near `max_memory`, new connections are refused and idle connections closed. At `max_memory`, requests are refused before any work is
+//! done for them. Requests under way are completed. Each state ends when memory is 5 % of `max_memory` below the state's start, so that the
+//! state does not change at every check.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,9 +13,11 @@ use tokio::time::MissedTickBehavior;
 /// The pause between two checks of memory.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The percentages of the bound at which a state begins, and the difference at which it ends again.
+/// The percentage of `max_memory` at which [`Pressure::Near`] begins.
 const NEAR: u64 = 90;
+/// The percentage of `max_memory` at which [`Pressure::Full`] begins.
 const FULL: u64 = 100;
+/// The percentage of `max_memory` by which memory must fall below the start of a state before the state ends.
 const LEFT_BELOW: u64 = 5;
 
 /// The size of a large block, in bytes. An allocator takes such a block from the system, not from its free small blocks.
@@ -29,14 +32,14 @@ pub enum Pressure {
     None,
     /// New connections are refused, and idle ones closed.
     Near,
-    /// Requests are refused as well.
+    /// New requests are refused, in addition to new and idle connections.
     Full,
 }
 
-/// The memory of the process as it was last checked.
+/// The memory of the process at the last check.
 #[derive(Debug, Default)]
 pub struct Overload {
-    // The value of `sender`. Requests read it here, because this read is cheaper.
+    // A copy of the value in `sender`. Requests read this copy, because the read is cheaper.
     pressure: AtomicU8,
     resident: AtomicU64,
     sender: watch::Sender<Pressure>,
@@ -57,7 +60,7 @@ impl Overload {
         self.sender.subscribe()
     }
 
-    /// Returns the resident bytes of the process at the last check. 0 if the system does not provide the number.
+    /// Returns the resident bytes of the process at the last check; 0 if the system does not provide the number.
     pub fn resident(&self) -> u64 {
         self.resident.load(Ordering::Relaxed)
     }
@@ -150,8 +153,8 @@ fn resident() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Makes the allocator, mimalloc, return memory that has been free for a while. mimalloc does so only when a large block is freed.
-/// Otherwise an idle gateway would keep all memory that it ever needed.
+/// Makes the allocator, mimalloc, return to the system memory that has been free for a while. mimalloc returns it only when a large block
+/// is freed, so this function frees one. Otherwise an idle gateway would keep all memory that it ever needed.
 fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }

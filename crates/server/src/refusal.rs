@@ -29,9 +29,9 @@ pub(crate) fn send(socket: TcpStream, answer: &[u8]) {
     let Ok(mut socket) = socket.into_std() else {
         return;
     };
-    // It is the first write, so the socket has room for all of it.
+    // This is the first write on the socket, so the socket's buffer has room for the whole answer.
     let _ = socket.write(answer);
-    // Reads the request, which has usually come. If it were left unread, the close would reset the connection, and the reset may overtake
-    // the answer.
+    // Reads the request, which has usually arrived. If the request were left unread, the close would reset the connection, and the reset
+    // may overtake the answer.
     let _ = socket.read(&mut [0; 4096]);
 }

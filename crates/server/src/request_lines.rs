@@ -1,7 +1,7 @@
 //! Escapes characters in the targets of HTTP/1 requests that no URI may hold, but that some clients send, such as `"`.
 //!
 //! The HTTP parser refuses such a request as a whole. So the characters are escaped before the parser reads them: `"` becomes `%22`. A `#`
-//! becomes a character that the parser refuses, because the parser would drop the `#` and the rest of the target.
+//! is replaced by `<`, which the parser refuses. Otherwise the parser would drop the `#` and the rest of the target.
 //!
 //! Only a request line that comes while no request is under way is escaped, so message framing need not be tracked. A pipelined request
 //! line passes unchanged, and the parser refuses it.
@@ -32,8 +32,8 @@ enum Part {
 }
 
 impl RequestLines {
-    /// Reads bytes that came while no request was under way. `heads` is the number of requests before. Returns the bytes with escapes, if
-    /// they differ.
+    /// Reads bytes that came while no request was under way. `heads` is the number of requests that began before these bytes. Returns the
+    /// escaped bytes; `None` if no byte has to be escaped.
     pub(crate) fn read(&mut self, bytes: &[u8], heads: usize) -> Option<Vec<u8>> {
         if self.ended == Some(heads) {
             return None;
@@ -67,8 +67,8 @@ impl RequestLines {
     /// Advances by one byte of the line.
     fn pass(&mut self, byte: u8) {
         self.part = match (self.part, byte) {
-            // Methods with other characters are not in use, or are refused. A later header line nearly always has such characters, so it is
-            // not taken for a request line.
+            // Methods with other characters are not in use, or are refused. A header line nearly always has such characters, so it is not
+            // mistaken for a request line.
             (Part::Start | Part::Method, b'A'..=b'Z') => Part::Method,
             (Part::Method, b'-') => Part::Method,
             (Part::Method, b' ') => Part::Target,

@@ -30,8 +30,8 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
     /// Whether `ip` is a trusted proxy: it connects for many clients, and its headers are trusted.
     fn is_proxy(&self, ip: IpAddr) -> bool;
 
-    /// Whether all requests of clients at `ip` are denied. A connection with TLS is then closed before its handshake. Without TLS,
-    /// [`call`](Self::call) has to refuse the requests.
+    /// Whether all requests of clients at `ip` are denied. If so, a connection to a listener with TLS is closed before its handshake.
+    /// Without TLS, [`call`](Self::call) has to refuse the requests.
     fn denies(&self, _ip: IpAddr) -> bool {
         false
     }
@@ -62,16 +62,16 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
 
 /// The body of an answer.
 pub trait ResponseBody: Body<Data = Bytes, Error = BoxError> + Send + Unpin + 'static {
-    /// Returns the least rate at which the client must take the body, or `None` if there is none. `own` is the rate for answers of the
-    /// gateway itself.
+    /// Returns the least rate at which the client must take the body; `None` if any rate is allowed. `own` is the least rate for answers of
+    /// the gateway itself.
     fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate>;
 
     /// Cuts the body off, because the client takes it too slowly.
     fn cut(&mut self);
 }
 
-/// The error of a service that does not answer. After this error, hyper closes an HTTP/1 connection without an answer, and resets an HTTP/2
-/// stream with the error code of the source. Clients do not retry after this code.
+/// The error of a service that does not answer. After this error, hyper closes an HTTP/1 connection without an answer. It resets an HTTP/2
+/// stream with the code ENHANCE_YOUR_CALM, after which clients do not retry.
 #[derive(Debug, thiserror::Error)]
 #[error("the request was dropped")]
 pub struct Dropped(#[source] h2::Error);
@@ -85,20 +85,20 @@ impl Default for Dropped {
 /// The reason why a head became no request: the protocol refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnparsedHead {
-    /// Its line or a header is not HTTP/1.
+    /// The request line or a header is not valid in HTTP/1.
     Malformed,
-    /// It is too large.
+    /// The head is too large.
     HeadTooLarge,
-    /// Its target is too long.
+    /// The target in the request line is too long.
     TargetTooLong,
-    /// It is not a valid HTTP/2 request, or the server does not serve it over HTTP/2.
+    /// The head is not a valid HTTP/2 request, or the server does not serve such a request over HTTP/2.
     Http2,
     /// In place of requests, the client sent too many HTTP/2 control frames.
     ControlFrames,
 }
 
 impl UnparsedHead {
-    /// All reasons, in the order of their numbers.
+    /// All reasons, in the order of their declaration.
     pub const ALL: [Self; 5] = [
         Self::Malformed,
         Self::HeadTooLarge,
@@ -119,11 +119,11 @@ impl UnparsedHead {
     }
 }
 
-/// The answer to a head that was refused, and the time for which its address is not read.
+/// The answer to a head that was refused, and the time for which connections of its address are not read.
 #[derive(Debug)]
 pub struct RefusedHead<B> {
     /// The answer, with a short body; `None` if the connection ends without an answer.
     pub response: Option<Response<B>>,
-    /// The time for which this address is not read; `None` if it has not used up a limit.
+    /// The time for which connections of the address are not read; `None` if the address has not used up a limit.
     pub used_up: Option<Duration>,
 }

@@ -20,26 +20,26 @@ pub struct ConnectionSettings {
     pub proxy_protocol: bool,
     /// The time limits for clients.
     pub timeouts: Timeouts,
-    /// The longest drain: at a stop, requests in flight have this time to end. `None`: there is no bound.
+    /// The longest drain: at a stop, requests in flight have this time to end. `None`: the drain has no bound.
     pub drain: Option<Duration>,
 }
 
 /// The time limits for a client. A connection keeps the timeouts that it began with.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For the head of a request. For the first request it includes the bytes before the head.
+    /// The time for the head of a request. For the first request, this time includes the bytes before the head.
     pub header: Duration,
-    /// Between two requests.
+    /// The longest time between two requests.
     pub idle: Duration,
     /// The least rate at which the client must take an answer of the gateway itself. `None`: any rate.
     pub slow: Option<LeastRate>,
 }
 
-/// Identifies a listener in all configurations by its address as written, and its number among equal addresses. Addresses may be equal:
-/// several listeners may request any free port.
+/// The name of a listener, which stays the same across reloads. It consists of the address and an index among the listeners with an equal
+/// address: several listeners may request any free port (port 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerName {
-    /// The address as written.
+    /// The address as written in the configuration.
     pub address: SocketAddr,
     nth: usize,
 }
@@ -57,7 +57,7 @@ impl ListenerName {
 }
 
 impl ConnectionSettings {
-    /// Returns the TLS of a listener, if it has TLS; `None` if the listener is closed.
+    /// Returns the TLS settings of a listener: `Some(None)` if the listener has no TLS, and `None` if the listener is closed.
     pub fn protection(&self, name: ListenerName) -> Option<Option<Arc<ServerTls>>> {
         let mut listeners = self.listeners.iter();
         let listener = listeners.find(|(other, _)| *other == name);

@@ -1,10 +1,10 @@
 //! The requests of an HTTP/2 connection. Each request is a task of its own.
 //!
 //! An HTTP/2 client can stop one answer and read the others, so the connection's writes do not show which answer waits. An answer waits if
-//! hyper does not poll for its next part after a part was offered.
+//! hyper has been offered a part and does not poll for the next part.
 //!
-//! On a slow line an answer also waits for bytes that were queued before it. While the client acknowledges these bytes, each request has an
-//! equal share in the progress. If all of them are acknowledged and the answer has not moved, the client has stopped it.
+//! On a slow line an answer also waits for bytes that were queued before it. While the client acknowledges these bytes, each request gets
+//! credit for an equal share of them. If all of them are acknowledged and the answer has not moved, the client has stopped the answer.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -25,13 +25,14 @@ use crate::service::{BoxError, ResponseBody};
 /// The largest part of an answer that is offered at once, in bytes: it fits in one frame. hyper takes a whole part when the client has room
 /// for one byte of it. So progress is seen in steps of one part.
 const PART: usize = 16 * 1024;
-/// The smallest part that a slow client is offered, in bytes, and the number of small parts before larger ones.
+/// The smallest part that a slow client is offered, in bytes.
 const LEAST_PART: u64 = 256;
+/// The number of small parts that a slow client is offered before larger ones.
 const SMALL_PARTS: u32 = 64;
 
-/// The bytes of one answer that may wait for the client.
+/// The most bytes of one answer that hyper queues until the client takes them.
 pub(crate) const MAX_UNSENT: usize = 64 * 1024;
-/// The bytes of all answers of a connection that may be in the socket and on the line.
+/// The estimated bytes of all answers of a connection that are in the socket's buffer and on the line.
 const IN_SOCKET: u64 = 256 * 1024;
 
 tokio::task_local! {
@@ -45,10 +46,12 @@ struct Sending {
     offered: Cell<bool>,
     // The wait for the part, if the client did not take it at once.
     wait: Cell<Option<Wait>>,
-    // The number of acknowledged bytes of the connection from which only the client can delay the part: all bytes queued before are gone.
+    // When the client has acknowledged this number of bytes of the connection, it has taken all bytes that were queued before the part.
+    // From then on, only the client can delay the part.
     turn: Cell<u64>,
-    // The least rate of the answer, and the time by which the client is behind it.
+    // The least rate of the answer.
     least: Cell<Option<LeastRate>>,
+    // The time by which the client is behind the least rate.
     pace: Cell<Pace>,
     // Whether the wait lasted until a check of the client's progress.
     is_slow: Cell<bool>,
@@ -56,7 +59,7 @@ struct Sending {
     unread: Cell<Option<Arc<Unread>>>,
 }
 
-/// Stores the place for an unread rest of the request's body. Call it in a task of [`Streams`].
+/// Stores `unread`, from which the stream takes the unread rest of the request's body. Call it in a task of [`Streams`].
 pub(crate) fn leave_to(unread: Arc<Unread>) {
     SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
@@ -101,8 +104,8 @@ pin_project! {
 impl<F: Future<Output = ()>> Future for Stream<F> {
     type Output = ();
 
-    /// Ready when the answer is sent and the rest of the body is read, or when the client is too far behind the least rate. If a stream is
-    /// dropped before the answer is sent, it is reset.
+    /// Ready when the answer is sent and the rest of the body is read, or when the client has been behind the least rate for too long. In
+    /// the second case, the drop of the task resets the stream.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         if let Some(stream) = this.stream.as_mut().as_pin_mut() {
@@ -115,7 +118,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
             let unread = SENDING.with(|sending| sending.unread.take());
             let rest = unread.and_then(|unread| unread.answered());
             *this.discarding = rest.map(|rest| Box::pin(discard(rest)) as _);
-            // Drops the request: it is over now.
+            // Drops the request's future, because the request is over.
             this.stream.set(None);
         }
         match this.discarding {
@@ -125,7 +128,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
     }
 }
 
-/// Ready when the client is further behind the least rate than it may be.
+/// Ready when the client has been behind the least rate for too long.
 fn poll_late(timer: &mut Timer, activity: &Activity, context: &mut Context<'_>) -> Poll<()> {
     SENDING.with(|sending| {
         let Some(least) = sending.least.get().filter(|_| sending.offered.get()) else {
@@ -162,7 +165,7 @@ fn poll_late(timer: &mut Timer, activity: &Activity, context: &mut Context<'_>) 
 pub(crate) struct Offered<B: ResponseBody> {
     answer: B,
     activity: Arc<Activity>,
-    // The rest of the answer's last part.
+    // The bytes of the answer's last part that were not offered yet.
     rest: Bytes,
     offered: usize,
     least: Option<LeastRate>,

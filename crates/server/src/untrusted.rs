@@ -1,8 +1,8 @@
-//! Finds proxies that the configuration misses, for the operator: untrusted peers that send headers of proxies, and trusted proxies that
-//! send none. They are grouped by network.
+//! Detects mistakes in the configuration of proxies: untrusted peers that send headers of proxies, and trusted proxies that send no header.
+//! The operator sees them grouped by network.
 //!
-//! Clients may send such headers, too, so the number of networks is bounded. Public networks, where most clients are, take no places of
-//! private networks, where most proxies are.
+//! Ordinary clients can send headers of proxies, too, so the number of networks is bounded. Public and private networks have separate
+//! bounds: most clients are in public networks, and must not displace proxies, most of which are in private networks.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use prometheus_client::metrics::counter::Counter;
 
 /// The most private networks that are kept.
 const MOST_PRIVATE: usize = 32;
-/// The most other networks that are kept.
+/// The most public networks that are kept.
 const MOST_PUBLIC: usize = 16;
-/// The time without such a connection after which a network makes room for another network.
+/// The time after which a network without a further report makes room for another network.
 const QUIET: Duration = Duration::from_secs(3_600);
 
 /// A header by which proxies name the clients behind them.
@@ -31,7 +31,7 @@ pub enum ProxyHeader {
 }
 
 impl ProxyHeader {
-    /// All headers, in the order of their numbers.
+    /// All headers, in the order of their declaration.
     pub const ALL: [Self; 4] = [
         Self::XForwardedFor,
         Self::Forwarded,
@@ -55,11 +55,11 @@ impl ProxyHeader {
 pub struct UntrustedProxy {
     /// The first address of the network.
     pub network: IpAddr,
-    /// The address of the last connection.
+    /// The peer's address on the last connection.
     pub address: IpAddr,
     /// The header on the last connection.
     pub header: ProxyHeader,
-    /// The number of connections with such a header.
+    /// The number of connections that were reported for this network.
     pub connections: u64,
     last: Instant,
     is_new: bool,
@@ -97,7 +97,7 @@ impl UntrustedProxies {
         }
     }
 
-    /// Counts a connection of a peer that sent this header.
+    /// Counts a connection of a peer. `header` is the header that it sent, or [`ProxyHeader::Missing`].
     pub fn add(&self, peer: IpAddr, header: ProxyHeader) {
         self.add_at(peer, header, Instant::now());
     }

@@ -21,7 +21,7 @@ impl Activity {
         self.asks.set();
     }
 
-    /// Returns whether the socket's state is to be read, and clears this request.
+    /// Returns whether [`ask`](Self::ask) was called since the last call of this function.
     pub(crate) fn is_asked(&self) -> bool {
         self.asks.take()
     }

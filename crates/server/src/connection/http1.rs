@@ -1,4 +1,4 @@
-//! HTTP/1: one request at a time. An idle connection is returned to rest.
+//! HTTP/1: one request at a time. An idle connection is returned to the caller, which lets it rest.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl<S: Service> Connection<S> {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 if version == Version::HTTP_10 && is_last(&response) {
-                    // With this version, hyper closes after the answer, and adds no `keep-alive`.
+                    // If the answer has this version, hyper closes the connection after it, and adds no `keep-alive`.
                     *response.version_mut() = Version::HTTP_10;
                 }
                 Ok::<_, Dropped>(response)
@@ -49,7 +49,8 @@ impl<S: Service> Connection<S> {
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
-            // Disabled, because it would also end idle connections. The watchdog has separate deadlines for both.
+            // hyper's timeout of a head is disabled, because it would also end idle connections. The watchdog has separate deadlines for
+            // heads and for idle connections.
             .header_read_timeout(None)
             .max_buf_size(MAX_BUFFER);
         let connection = builder.serve_connection(TokioIo::new(io), service);
@@ -86,7 +87,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Whether the connection of an HTTP/1.0 client ends with this answer: a header requests it, or the end of the body has no other mark.
+/// Whether the connection of an HTTP/1.0 client ends with this answer: a header requests it, or only the end of the connection marks the
+/// end of the body.
 fn is_last<B: Body>(response: &Response<B>) -> bool {
     let body = response.body();
     let has_end = body.is_end_stream() || body.size_hint().exact().is_some();

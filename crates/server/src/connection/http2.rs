@@ -22,15 +22,17 @@ use crate::stream::{self, MAX_UNSENT, Offered, Streams};
 
 /// The most requests that one connection may have open.
 const MAX_STREAMS: u32 = 100;
-/// The most header bytes of one request, uncompressed, with 32 more for each header. It is half of the HTTP/1 bound, because a connection
-/// has up to 100 requests at a time.
+/// The most header bytes of one request, uncompressed, plus 32 bytes for each header. The bound is half of the HTTP/1 bound, because an
+/// HTTP/2 connection has up to 100 requests at a time.
 const MAX_HEADER_LIST: u32 = 16 * 1024;
-/// The connection ends after this number of requests that the client resets before they are processed, or that the gateway has to reset. A
-/// client above either bound attacks.
+/// The most requests that the client may have reset while they wait to be processed. If there are more, the client attacks, and the
+/// connection ends.
 const MAX_TAKEN_BACK: usize = 20;
+/// The most requests of one connection that the gateway resets because of the client's errors. After more, the connection ends.
 const MAX_MADE_RESETS: usize = 1_024;
-/// The most bytes of one request's body, and of all bodies of a connection, that may wait for their upstreams.
+/// The most bytes of one request's body that may wait for the upstream.
 const STREAM_WINDOW: u32 = 256 * 1024;
+/// The most bytes of all request bodies of a connection that may wait for their upstreams.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 impl<S: Service> Connection<S> {
@@ -70,7 +72,8 @@ impl<S: Service> Connection<S> {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(MAX_UNSENT);
         let connection = builder.serve_connection(TokioIo::new(io), service);
-        // Needs no quiet time before the shutdown: GOAWAY names the last request that is served, so the client can repeat later requests.
+        // HTTP/2 needs no quiet time before the shutdown: GOAWAY names the last request that is served, so the client can repeat later
+        // requests.
         let end = End {
             drain: self.facts.drain.clone(),
             quiet_for: Duration::ZERO,
@@ -94,7 +97,7 @@ impl<S: Service> Connection<S> {
             && self.activity.heads.none_refused()
             && is_clients_fault(&error)
         {
-            // No head caused the error, but the client is charged as for a head.
+            // No head was refused, but the client caused the error, so it is charged for one head.
             refused = 1;
         }
         self.count_cut();

@@ -1,5 +1,5 @@
-//! Heads that hyper refuses. hyper would answer with a bare status, and such a head would count as no request. So this module charges the
-//! peer's address for the head, counts it, logs it, and answers with a problem document.
+//! Heads that hyper refuses. hyper would answer with a bare status, and the head would not count as a request. So this module charges the
+//! peer's address for the head, counts and logs the head, and answers with a problem document.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::client_io::ClientIo;
 use crate::refusal;
 use crate::service::{RefusedHead, Service, UnparsedHead};
 
-/// The longest request line, in bytes. If a head is too large and its line is longer, the target is the reason.
+/// The longest request line, in bytes. If the line of a head that is too large exceeds this bound, the answer names the target as the
+/// reason.
 const LONGEST_LINE: usize = 8 * 1024;
 
 impl<S: Service> Connection<S> {
@@ -43,7 +44,7 @@ impl<S: Service> Connection<S> {
         drop(timeout(self.timeouts.idle, ending).await);
     }
 
-    /// Charges for HTTP/2 heads that became no requests. Returns whether the connection is to end.
+    /// Charges the peer for HTTP/2 heads that became no requests. Returns whether the connection is to end.
     pub(super) async fn charge_heads(self: Arc<Self>, count: usize) -> bool {
         for _ in 0..count {
             self.charge(UnparsedHead::Http2).await;
@@ -54,7 +55,7 @@ impl<S: Service> Connection<S> {
         false
     }
 
-    /// Charges for an HTTP/2 connection that ended because of its control frames.
+    /// Charges the peer of an HTTP/2 connection that ended because of too many control frames.
     pub(super) async fn charge_flood(&self) {
         let peer = self.facts.peer.address;
         if self.common.offenders.is_report_due() {
@@ -81,7 +82,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Whether the request line is longer than the longest target.
+/// Whether the request line is longer than [`LONGEST_LINE`].
 fn has_long_line(read: &[u8]) -> bool {
     let end = read.iter().position(|byte| *byte == b'\n');
     end.unwrap_or(read.len()) > LONGEST_LINE
