@@ -54,7 +54,7 @@ const HEADER: Duration = Duration::from_secs(5);
 const MAX_BUFFER: usize = 16 * 1024;
 /// The longest time that a connection may stay open.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// The age of a connection at which its stream ends. The browser then reconnects.
+/// The age of a connection at which its stream ends, before [`LIFETIME`] cuts it off. After that, the browser reconnects.
 const STREAM: Duration = Duration::from_secs(55);
 
 /// The answer to a refused request.
@@ -137,8 +137,8 @@ async fn serve_connection(
 }
 
 impl Admin {
-    /// Answers a request. Refusals are counted and logged. A request without credentials is counted only, because a browser sends its first
-    /// request that way.
+    /// Answers a request. Refusals are counted and logged. A refused request without credentials is only counted, because a browser sends
+    /// its first request without credentials.
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -224,8 +224,8 @@ impl Admin {
         }
     }
 
-    /// Answers 200 if the gateway can serve. It cannot while it stops, is short of memory, lacks keys of tokens, or has a store that does
-    /// not decide.
+    /// Answers 200 if the gateway can serve. The gateway cannot serve while it stops, is short of memory, lacks keys of tokens, or has a
+    /// store that does not decide.
     async fn ready(&self) -> Response<Bytes> {
         if *self.stopping.borrow() {
             return plain_text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");

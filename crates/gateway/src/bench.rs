@@ -50,7 +50,7 @@ impl RouteTable {
         self.number(sought).is_ok()
     }
 
-    /// Returns the number of the route that takes the request. The first route has the number 0.
+    /// Returns the index of the route that takes the request, in the order of the configuration.
     ///
     /// # Errors
     ///

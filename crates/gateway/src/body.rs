@@ -29,7 +29,7 @@ pub(crate) use upstream::UpstreamBody;
 pub(crate) struct Body {
     content: Content,
     slow: Option<LeastRate>,
-    // Counts the cost that this body settles, if its client leaves before the body begins.
+    // The metrics for the cost that this body contains. They are used only if the client leaves before the body begins.
     counted: Option<Arc<RouteMetrics>>,
 }
 
@@ -69,7 +69,7 @@ impl Body {
         }
     }
 
-    /// Sets the metrics that count the cost which the body settles.
+    /// Sets the metrics that count the cost in the body.
     pub(crate) fn counted(self, counted: Option<Arc<RouteMetrics>>) -> Self {
         Self { counted, ..self }
     }
@@ -87,7 +87,7 @@ impl Body {
         Bytes::new().into()
     }
 
-    /// Returns the content if the gateway itself made it.
+    /// Returns the bytes of the body if the gateway itself made them.
     pub(crate) const fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref(),

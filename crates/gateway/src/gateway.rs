@@ -39,7 +39,7 @@ const LAST_SPANS: Duration = Duration::from_secs(2);
 /// The longest time that a stop waits for a reload that has already begun.
 const LAST_RELOAD: Duration = Duration::from_secs(1);
 
-/// The answer to a connection over the limit.
+/// The answer to a connection that is refused, because there are too many connections or memory is short.
 const TOO_MANY_CONNECTIONS: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "overloaded",
@@ -55,7 +55,7 @@ pub struct Gateway {
     status: Arc<LiveStatus>,
     admin_port: Arc<Admin>,
     parts: Arc<Parts>,
-    // Locked until the gateway serves, so that no reload replaces the settings before.
+    // Locked until the gateway serves, so that no reload replaces the settings earlier.
     watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
     stopping: watch::Sender<bool>,
@@ -72,7 +72,7 @@ impl Gateway {
         Self::start_with(settings, Inherited::default()).await
     }
 
-    /// Starts a gateway with sockets that are already open. Each must have an address of `settings`.
+    /// Starts a gateway with sockets that are already open. Each socket must have an address that `settings` names.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Gateway {
             overload: Arc::default(),
             overrides,
         };
-        // Ports and Redis have taken their file descriptors by now, and connections share the rest.
+        // Ports and Redis have taken their file descriptors by now, and connections share the remaining ones.
         if let Some(misfit) = descriptors::shares().misfit(settings.max_connections) {
             tracing::warn!("{misfit}");
         }
@@ -248,7 +248,7 @@ impl Gateway {
             );
         }
         tasks.abort_all();
-        // A reload that waits for a file keeps the lock. Then the watches are not aborted, and end with the process.
+        // A reload that waits for a file keeps the lock. In this case the watches are not aborted, but end with the process.
         if let Ok(mut watches) = timeout(LAST_RELOAD, self.parts.watches.lock()).await {
             watches.abort_all();
         }

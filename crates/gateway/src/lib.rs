@@ -1,7 +1,7 @@
 //! The gateway: the steps of a request, forwarding, reload, the admin port and the commands.
 //!
-//! Start reading at `stack`, which has the steps of a request in order. Then read [`gateway`], which makes all parts from a checked plan,
-//! and `runtime`, which replaces them by the parts of another plan.
+//! Start reading at `stack`, which has the steps of a request in order. Then read [`gateway`], which makes all parts from checked settings,
+//! and `runtime`, which replaces the parts at a reload.
 
 #[cfg(feature = "bench")]
 #[doc(hidden)]

@@ -1,8 +1,9 @@
-//! Makes a running gateway from a plan, and replaces the plan at a reload.
+//! Makes a running gateway from settings, and replaces the settings at a reload.
 //!
 //! - [`snapshot`] has everything that a reload replaces. [`build`] has the parts that outlive a reload, and makes snapshots.
 //! - [`reload`] replaces the snapshot. [`sockets`] opens ports.
-//! - The other modules are background tasks, and the files and Redis that they watch.
+//! - `background`, `redis_outage`, `redis_watch` and `shared_secret` are background tasks.
+//! - `budgets` shows and resets the budgets of one client. `fixed` and `limit_keys` predict the effects of a reload.
 
 pub(crate) mod background;
 pub(crate) mod budgets;

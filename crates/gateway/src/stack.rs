@@ -1,8 +1,8 @@
 //! The steps of a request, in order. Read this file first.
 //!
 //! `begin` runs immediately when a request's head has arrived, and `answer` runs in the request's future. A request that no route matches
-//! takes the same steps, with the limits under `always` alone and with a problem as its answer. A head that is not valid HTTP is handled in
-//! `unparsed`.
+//! takes the same steps, but is charged only to the limits under `always`, and gets a problem as its answer. A head that is not valid HTTP
+//! is handled in `unparsed`.
 
 mod unparsed;
 mod untrusted;
@@ -99,18 +99,19 @@ enum Next {
     Shed,
     /// Answer with the problem.
     Refuse(Problem),
-    /// Serve the request by the route with this number.
+    /// Serve the request by the route with this index, for [`Routes::at`].
     Serve(usize),
 }
 
-/// The answer to a request that is shed. A second later, other requests may have ended and freed their memory.
+/// The answer to a request that is shed. The client may retry after a second, because other requests may have freed their memory by then.
 const OVERLOADED: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "overloaded",
     "The gateway is short of memory.",
 )
 .retry_after(Duration::from_secs(1));
-/// Makes the client open a new connection. Its handshake requires a certificate that is still valid.
+/// The answer to a request whose client certificate has expired. Its status makes the client open a new connection, whose handshake
+/// requires a valid certificate.
 const CERTIFICATE_ENDED: Problem = Problem::new(
     StatusCode::MISDIRECTED_REQUEST,
     "certificate_expired",
@@ -243,8 +244,8 @@ impl Stack {
         if is_shed {
             end.shed();
         }
-        // A proxy's own health checks name no client, and are not reported. A refusal by a limit is reported, because it shows that clients
-        // share the proxy's address.
+        // A trusted proxy that names no client is reported only if a limit refuses the request: the refusal shows that clients share the
+        // proxy's address. The proxy's own health checks name no client either, and are not reported.
         if is_unnamed
             && matches!(
                 end.outcome(),
@@ -256,7 +257,7 @@ impl Stack {
         match (by, call) {
             (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
             (AnsweredBy::Gateway, Some(kind)) => {
-                // The configuration may have changed the answer's status, so the original status is passed on.
+                // The configuration may have changed the answer's status, so `grpc::translate` gets the original status.
                 let meant = match end.outcome() {
                     RequestOutcome::Limited => Some(StatusCode::TOO_MANY_REQUESTS),
                     RequestOutcome::Rejected => problem,
@@ -286,7 +287,7 @@ impl Stack {
         Ok(response.map(Ended::without_end))
     }
 
-    /// Whether a client at this address is denied all requests, if the peer is not a proxy.
+    /// Whether all requests of a client at this address are denied. For the address of a trusted proxy, the result has no meaning.
     pub(crate) fn denies(&self, ip: IpAddr) -> bool {
         let peer = Peer::connected((ip, 0).into());
         let address = || self.clients.origin(peer, &HeaderMap::new());
@@ -308,7 +309,8 @@ impl Stack {
             .record(request, id, route, peer.address, client_ip, has_spans)
     }
 
-    /// Answers a request without a route with a problem. Charges the request to the limits under `always`, so that guessing is limited.
+    /// Answers a request that has no route with a problem. Charges the request to the limits under `always`, so that these limits also
+    /// bound clients that guess paths.
     async fn refuse<B: Send + 'static>(
         &self,
         request: Request<B>,
@@ -353,9 +355,10 @@ fn serve(
     let origin = origin.cloned();
     // Forward: streams the request to the upstream, and the answer back.
     let forward = forward(route.forwarding.clone(), info);
-    // Limits: before the upstream, because a refused request must not cost anything there. They name the client, call the store, and let
-    // the request wait for its turn. They answer 429 or 503, or they end the holds by the answer and write their headers on it. Both
-    // services are always ready, because a request waits in its own future.
+    // Limits: before the upstream, because a refused request must not cost anything there. The limits name the client, call the store, and
+    // let the request wait for its turn. They answer a refused request with 429 or 503. For an admitted request they use the upstream's
+    // answer to end its holds, and write their headers on it. `poll_ready` is not called on either service, because both are always ready:
+    // a request waits in its own future.
     let answer = route.limits.layer(forward).call(request);
     async move {
         let Ok(response) = answer.await;

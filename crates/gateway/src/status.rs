@@ -20,13 +20,13 @@ use crate::runtime::snapshot::{SharedSnapshot, Snapshot};
 
 /// The interval between two samples of the counters.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// The number of samples in a slice of the last minute. The first slice ends after one sample, so that the gauges have values from the
-/// start.
+/// The number of samples between two updates of the clients that are near a limit. The first update comes after one sample, so that the
+/// gauges have values from the start.
 const TURN: u64 = 10;
 /// The longest wait for the store's answer about the used shares of budgets.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The gateway's status, beside its metrics.
+/// The gateway's status for the status page and `/status.json`.
 #[derive(Debug)]
 pub(crate) struct LiveStatus {
     pub(crate) current: Arc<SharedSnapshot>,
@@ -92,7 +92,7 @@ impl LiveStatus {
         }
     }
 
-    /// Records an event that samples do not show.
+    /// Records an event, such as a reset, that samples of counters do not show.
     pub(crate) fn happened(&self, kind: &str, text: String) {
         let snapshot = self.current.load_full();
         self.with_board(&self.view(&snapshot), |board| board.happened(kind, text));

@@ -1,9 +1,10 @@
 //! Access rules of the admin port.
 //!
 //! - Health and metrics need no token. Without a token, `Host` must be an address, `localhost` or a listed name. So a web page that reaches
-//!   this address by DNS rebinding is refused, because it sends its own host name.
+//!   the admin port by DNS rebinding is refused, because its requests have its own host name in `Host`.
 //! - Clients, the configuration and the status page need a token. If no tokens are configured, only this machine has access. A browser
-//!   sends the token as a password, or sends the cookie that the status page set. Only the status page itself may send such a request.
+//!   sends the token as a password, or sends the cookie that the status page set. Requests with a password or a cookie are refused if a
+//!   foreign page sends them.
 //! - Changes need a token with the role `write`. If no tokens are configured, only this machine may make changes. A browser's password or
 //!   cookie is accepted only with the port's own `Origin`, which only the status page has.
 
@@ -22,14 +23,15 @@ use tidegate_config::{AdminSettings, AdminToken, Role};
 use tidegate_net::host::{HostPattern, host_of};
 use tidegate_status::page::Rights;
 
-/// Fetch metadata: headers by which a browser describes the origin of a request.
+/// The header (Fetch metadata) in which a browser reports whether a page of the same origin sent the request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The header (Fetch metadata) in which a browser reports the kind of a request, such as `navigate` for a link.
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker<'a> {
-    /// The holder of this token. There is a session if the request has only the cookie.
+    /// The holder of this token. The session is `None` if the request contains the token itself, and not only the cookie.
     Token(&'a AdminToken, Option<Session>),
     /// A client on this machine, if no tokens are configured.
     Local,
@@ -172,8 +174,8 @@ impl<'a> Access<'a> {
         result
     }
 
-    /// Whether a browser may have sent the request for a foreign page: fetch metadata, `Origin` or `Host` are foreign. Browsers always send
-    /// `Host`, so a request without it is not from a browser.
+    /// Whether a browser may have sent the request for a foreign page: Fetch metadata, `Origin` or `Host` name a foreign site. Browsers
+    /// always send `Host`, so a request without it is not from a browser.
     fn may_be_of_a_page(&self, headers: &HeaderMap) -> bool {
         let own_host = |host: &HeaderValue| host.to_str().is_ok_and(|host| self.is_own(host));
         let own_origin = |origin: &HeaderValue| {
@@ -221,7 +223,8 @@ fn unauthorized(headers: &HeaderMap) -> Refusal {
         error,
         "Client data needs a token of the admin port: in the header Authorization: Bearer TOKEN, or as the password of any user.",
     );
-    // One header, because some clients read only the first. `Basic` is the first challenge, because Chromium reads only the first.
+    // Both challenges are in one header, because some clients read only the first header. `Basic` comes first, because Chromium reads only
+    // the first challenge.
     let challenges = HeaderValue::from_static(
         "Basic realm=\"tidegate admin: any user, and the token as password\", charset=\"UTF-8\", Bearer realm=\"tidegate admin\"",
     );

@@ -32,11 +32,11 @@ pub(super) struct Audit {
     pub(super) status: Arc<LiveStatus>,
 }
 
-/// Permits for changes that run at the same time. Further changes wait while their clients stay.
+/// Permits for changes that run at the same time. Further changes wait, and are dropped if their clients leave.
 static CHANGES: Semaphore = Semaphore::const_new(16);
 
-/// Runs a change and its audit to their end in a task of their own. Otherwise a client that hangs up, or the end of its connection, could
-/// leave a change without a line.
+/// Runs a change and its audit to their end in a task of their own. Otherwise a change could be made without a line in the log, if its
+/// client hangs up or its connection ends.
 pub(super) async fn to_its_end(
     change: impl Future<Output = Response<Bytes>> + Send + 'static,
 ) -> Response<Bytes> {
@@ -77,7 +77,8 @@ impl Audit {
         self.status.happened("reset", text);
     }
 
-    /// Logs overrides that were set or cleared. Makes no events, because the overrides make them on every gateway.
+    /// Logs overrides that were set or cleared. Records no events for the status page, because each gateway records these events when it
+    /// reads the overrides.
     pub(super) async fn overridden(&self, changed: &[Changed]) {
         for (number, change) in changed.iter().enumerate() {
             // Yields, so that requests are served during a long list.

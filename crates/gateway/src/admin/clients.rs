@@ -69,7 +69,7 @@ fn shown(report: Result<Report, NoReport>) -> Response<Bytes> {
 
 /// Resets a client's budgets, and records the reset.
 async fn reset(budgets: &Budgets, name: &str, audit: &Audit) -> Result<Report, NoReport> {
-    // For an unknown client this fails, so that no event is recorded.
+    // For an unknown client this call fails, so that no event is recorded.
     let before = budgets.show(name).await?;
     let after = budgets.reset(name).await;
     match &after {

@@ -13,12 +13,12 @@ use crate::runtime::snapshot::Snapshot;
 use tidegate_config::Settings;
 use tidegate_telemetry::program;
 
-/// The configuration in force, with the parts of its limits' keys.
+/// The configuration in force, with the settings that determine the keys of its limits.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunningConfig {
     /// The version of the configuration's text; the same text has the same version.
     version: String,
-    /// The UTC time at which the gateway applied it.
+    /// The UTC time at which the gateway applied the configuration.
     since: String,
     /// The number of routes.
     routes: usize,

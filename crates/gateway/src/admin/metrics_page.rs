@@ -6,12 +6,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tidegate_telemetry::metrics::Format;
 
-/// The longest time in a second that is spent on writing. After that, the last text is sent until the second ends.
+/// The longest time that is spent on writing in each second. When it is used up, the last text is sent until the second ends.
 const MOST: Duration = Duration::from_millis(250);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The last text of each format, if too many requests came in this second.
+/// The text of each format that is sent again, because this second's time for writing is used up.
 #[derive(Debug)]
 pub(super) struct MetricsPage(Mutex<Kept>);
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::credentials;
 
-/// The life of a cookie, unless it is renewed.
+/// The time after which a cookie expires, unless it is renewed.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
 /// The time for which a cookie may be renewed after the token itself was sent.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);

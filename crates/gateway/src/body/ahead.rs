@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 use super::upstream::UpstreamBody;
 
-/// The most bytes of one answer that wait for its client. One part may exceed this bound.
+/// The most bytes of one answer that wait for its client. The last part that was read may exceed this bound.
 const MAX_AHEAD: usize = 64 * 1024;
 
 /// The bytes that each part is charged in addition to its data.
@@ -38,15 +38,15 @@ pub(crate) struct ReadAhead {
 struct Buffer {
     parts: VecDeque<Part>,
     bytes: usize,
-    // `bytes`, and `PER_PART` for each part.
+    // `bytes` plus `PER_PART` for each part.
     held: usize,
-    // Whether there was no memory for the last part. Then the next part is read only after the client has taken this one.
+    // Whether there was no memory for the last part. If true, the next part is read only after the client has taken all parts.
     is_short: bool,
     has_ended: bool,
     // The reason if the answer ended too early.
     error: Option<BoxError>,
     cut: Option<Cut>,
-    // The number of bytes that have not arrived yet.
+    // The number of bytes that have not arrived from the upstream yet.
     rest: SizeHint,
     client: Option<Waker>,
     upstream: Option<Waker>,
@@ -142,7 +142,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the next part may be read. If not, the reader is woken as soon as it may be.
+    /// Whether the next part may be read. If false, the reader is woken when the client takes a part.
     fn has_room(&mut self, context: &Context<'_>) -> bool {
         let may_hold = self.held < MAX_AHEAD && !self.is_short;
         let has_room = may_hold || self.parts.is_empty();

@@ -12,10 +12,11 @@ use super::Body;
 /// The longest time to read an answer after its client has left.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// The most bytes to read of such an answer, counted before any decompression.
+/// The most bytes to read of an answer after its client has left, counted before any decompression.
 const MOST: usize = 1 << 20;
 
-/// Reads the rest of a body within these bounds. `read` reads a part, or only its beginning, and returns the number of bytes read.
+/// Reads the rest of a body, within [`LONGEST`] and [`MOST`]. `read` reads a part, or only its beginning, and returns the number of bytes
+/// read.
 pub(crate) async fn read_on(body: &mut Body, mut read: impl FnMut(&[u8]) -> usize) {
     let reading = async {
         let mut bytes = 0;

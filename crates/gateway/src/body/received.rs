@@ -1,4 +1,4 @@
-//! Receives the parts of a message, and never takes an HTTP/2 stream that was reset for a complete body.
+//! Receives the parts of a message. If an HTTP/2 stream was reset before its end, the body counts as failed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,8 +10,8 @@ use tidegate_upstream::BoxError;
 
 /// Reads the next part of a body that hyper receives from a client or an upstream.
 ///
-/// If an HTTP/2 stream or its connection ends with the code `NO_ERROR`, hyper ends the body without an error. Such a body is complete only
-/// if END_STREAM arrived before (RFC 9113, 8.1).
+/// If an HTTP/2 stream or its connection ends with the code `NO_ERROR`, hyper ends the body without an error. The body is complete only if
+/// END_STREAM arrived before that end (RFC 9113, 8.1).
 pub(crate) fn poll_received<B>(
     body: &mut B,
     is_http2: bool,

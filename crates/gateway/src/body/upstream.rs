@@ -1,4 +1,4 @@
-//! An upstream's answer on its way to the client. At its end, its connection is free for the next request.
+//! An upstream's answer on its way to the client. When the answer ends, its connection is free for the next request.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -25,11 +25,11 @@ const NO_TRAILERS: &str = "the answer has no trailers";
 pub(crate) struct UpstreamBody {
     inner: Incoming,
     is_http2: bool,
-    // Returned to the pool at the end of the body. If the body is dropped before, the connection is closed.
+    // The connection, which goes back to the pool at the end of the body. If the body is dropped earlier, the connection is closed.
     lease: Option<Lease>,
     // Records how the answer ended. `None` if this is already recorded, or not needed.
     report: Option<Report>,
-    // The field that the trailers must have, or the answer is not complete.
+    // The field that the trailers must have. Without this field the answer is not complete.
     trailer: Option<HeaderName>,
     cut: Option<Cut>,
     // The first part, if it arrived before the head was passed on.
@@ -43,7 +43,7 @@ pub(crate) struct UpstreamBody {
 
 impl UpstreamBody {
     /// Streams `inner`, the answer to a request whose body may still be arriving. The upstream may be silent for at most `timeout`. If
-    /// there is a `trailer`, the answer must end with it.
+    /// `trailer` is given, the trailers of the answer must have this field.
     pub(crate) fn new(
         (inner, version): (Incoming, Version),
         place: (Lease, Option<Report>),
@@ -111,8 +111,8 @@ impl UpstreamBody {
         self.cut.is_none() && (self.lease.is_none() || self.trailer.is_none() && is_received())
     }
 
-    /// Returns the side that cut the answer short, if this value is dropped now. If the answer is not complete, that is the client, which
-    /// has left.
+    /// Returns the side that cut the answer short, if this value is dropped now. For an incomplete answer without an error, the client is
+    /// that side, because it has left.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let by_client = || (!self.is_whole()).then_some(Cut::Client);
         self.cut.or_else(by_client)
@@ -149,7 +149,7 @@ impl UpstreamBody {
         self.body_state.as_deref().is_some_and(BodyState::is_cut)
     }
 
-    /// Whether the upstream has been silent for too long. Resets the timer only when it expires, not with each part.
+    /// Ready when the upstream has been silent for too long. Resets the timer only when the timer expires, not with each part.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let heard = *self.heard.get_or_insert_with(Instant::now);
         let timeout = self.timeout;
@@ -224,8 +224,8 @@ impl Body for UpstreamBody {
 
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
-        // For a body with a length, the end of the HTTP/2 stream may arrive after the last byte, and is not polled. So success is reported
-        // here.
+        // A body with a known length is not polled after its last byte, so it may be dropped before the end of its HTTP/2 stream arrives.
+        // So success is reported here.
         let report = self.report.take().filter(|_| self.is_whole());
         report.into_iter().for_each(Report::succeeded);
         if let Some(body_state) = &self.body_state {

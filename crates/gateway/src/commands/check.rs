@@ -131,8 +131,8 @@ fn changes_of_reload(
     Ok(warnings)
 }
 
-/// Returns two kinds of warnings about peers of the running gateway. A peer sends the headers of proxies, and this configuration does not
-/// trust it. Or this configuration trusts a peer that sends no header with the client's address.
+/// Returns warnings about peers of the running gateway. A peer sends headers of proxies, although this configuration does not trust the
+/// peer, or a trusted peer sends no header with the client's address.
 fn untrusted_proxies(settings: &Settings, port: &AdminPort) -> Result<Vec<String>, Failure> {
     let call = Call::get("/status.json?series=none");
     let status: Status = match port::ask(port, call) {

@@ -15,7 +15,7 @@ use crate::keys::jwks::Jwks;
 use tidegate_config::{Settings, StoreSettings};
 use tidegate_upstream::{ServerSettings, reach};
 
-/// The longest time for one decision, after the time for connecting.
+/// The longest time for one decision, not counting the time to connect.
 const REDIS: Duration = Duration::from_secs(2);
 /// The longest time for all decisions.
 const ALL_OF_REDIS: Duration = Duration::from_secs(10);

@@ -247,7 +247,7 @@ pub(super) fn explain(
     text
 }
 
-/// Writes the entry that denies the request, if there is one. Returns whether there is one.
+/// Writes the entry that denies the request, if there is one. Returns whether the request is denied.
 fn denied(text: &mut String, assessment: &Assessment) -> bool {
     let Some(entry) = assessment.denied_by() else {
         return false;
@@ -282,7 +282,7 @@ fn quota(rule: &Rule, limit: &Limit, plan: Option<&ClientPlan>) -> String {
     text
 }
 
-/// Formats the cost of a request. A usual cost of 1 is left out.
+/// Formats the cost of a request. The usual cost of 1 is left out.
 fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
     if let Some(place) = rule.cost.told_in() {
         let missing = match &rule.cost {
@@ -348,8 +348,8 @@ fn per_list(rule: &Rule) -> String {
 }
 
 impl Question {
-    /// Returns the request in the form that a client sends: the first line has the path, and a header has the URL's host, unless the
-    /// headers already have one.
+    /// Returns the request in the form that a client sends: the first line has the path, and a `Host` header has the URL's host, unless the
+    /// headers already contain `Host`.
     fn request(&self) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();

@@ -10,7 +10,7 @@ use super::Failure;
 
 const TEMPLATE: &str = include_str!("init.yaml");
 
-/// The number of wrong answers to one question that ends the command.
+/// The number of wrong answers to one question after which the command ends.
 const MAX_ATTEMPTS: usize = 5;
 
 /// The values for the file.

@@ -135,7 +135,7 @@ impl Cli {
             }
             Command::Man(options) => papers::manual(&options),
             Command::Schema => schema(),
-            // Handled at the beginning of this function.
+            // `simulate` was run at the beginning of this function.
             Command::Simulate(_) => Ok(()),
         }
     }

@@ -37,14 +37,15 @@ type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
 pub(super) struct Reloads {
     path: PathBuf,
     hangups: Signal,
-    // The stamps of the configuration's file, at the last load and at the last check. After a refused reload, other files that the
-    // configuration names are included.
+    // The stamps of the watched files at the last load. The configuration's file is always watched. After a refused reload, other files
+    // that the refused configuration names are watched, too.
     loaded: Stamps,
+    // The stamps of the same files at the last check.
     last_check: Stamps,
 }
 
 impl Reloads {
-    /// Watches a configuration whose file had the stamp `loaded` when it was loaded. From now on, SIGHUP does not end the process.
+    /// Watches the configuration in `path`, which had the stamp `loaded` when it was loaded. From now on, SIGHUP does not end the process.
     pub(super) fn new(path: &Path, loaded: Option<Stamp>) -> io::Result<Self> {
         let loaded = Stamps::from([(path.to_owned(), loaded)]);
         Ok(Self {

@@ -27,7 +27,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     // The stamp is read before the file, so that no change is missed.
     let stamp = Stamp::of(config);
     let (settings, warnings) = super::load(config)?;
-    // The first value, which is dropped last, so that the log has the last lines of all other parts.
+    // The log is started first and dropped last, so that it has the last lines of all other parts.
     let _log = Log::start(&settings.log.level, settings.log.format).map_err(Failure::usage)?;
     let file = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
     tracing::info!(
@@ -44,7 +44,7 @@ pub(super) fn run(config: &Path) -> Result<(), Failure> {
     run_all(serve(settings, config, stamp))
 }
 
-/// Runs a future on all processors. Half a second after its end, remaining tasks are abandoned.
+/// Runs a future on all processors. After the future ends, threads that still work are abandoned after [`LAST_TASKS`].
 pub(super) fn run_all(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let workers = Workers(Some(Runtime::new().map_err(Failure::failed)?));
     match &workers.0 {
@@ -73,7 +73,7 @@ async fn serve(settings: Settings, config: &Path, stamp: Option<Stamp>) -> Resul
     let gateway = Gateway::start_with(settings, inherited).await;
     let gateway = gateway.map_err(|error| match error.is_about_configuration() {
         true => Failure::usage(error),
-        // A failure, so that a service manager starts the gateway again.
+        // The exit status is 1, so that a service manager starts the gateway again.
         false => Failure::failed(error),
     })?;
     announce(&gateway).map_err(Failure::failed)?;

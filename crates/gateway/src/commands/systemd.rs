@@ -7,7 +7,7 @@ pub(super) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// Reports that a reload has begun. The next call of [`ready`] or [`still`] ends it.
+/// Reports that a reload has begun. The next call of [`ready`] or [`still`] reports its end.
 pub(super) fn reloading() {
     // The monotonic clock always exists.
     if let Ok(now) = NotifyState::monotonic_usec_now() {

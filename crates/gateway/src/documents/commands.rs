@@ -75,7 +75,7 @@ fn every_command_is_accepted() {
                 .filter_map(|line| line.strip_prefix("$ "));
             lines.map(str::to_owned).collect::<Vec<_>>()
         });
-        // The pages of the examples have their commands in indented blocks.
+        // In the README.md of each example, commands are in indented blocks.
         let indented = page.prose().filter_map(|line| line.strip_prefix("    "));
         let lines: Vec<String> = fenced.chain(indented.map(str::to_owned)).collect();
         for line in lines {
@@ -107,7 +107,7 @@ fn every_command_is_accepted() {
     assert!(tried >= 30, "{tried} commands were found");
 }
 
-/// A command uses the last configuration before it on its page.
+/// Runs each command with the last configuration that its page shows before the command.
 #[test]
 fn explain_prints_what_the_pages_show() {
     let folder = Folder::new();

@@ -26,7 +26,7 @@ pub(super) fn registered() -> BTreeSet<String> {
     let mut texts = vec![fs::read_to_string(source.join("metrics.rs")).unwrap()];
     let files = fs::read_dir(source.join("metrics")).unwrap();
     let files = files.map(|file| file.unwrap().path());
-    // Folders contain only tests.
+    // Skips folders, because they contain only tests.
     for file in files.filter(|file| file.is_file()) {
         texts.push(fs::read_to_string(file).unwrap());
     }

@@ -31,8 +31,7 @@ pub(super) fn book() -> Vec<Page> {
     names.into_iter().map(|name| page(&name)).collect()
 }
 
-/// Returns the pages of [`book`], and all other documents with links: the changelog, the rules for scripts, the examples and the load
-/// tests.
+/// Returns the pages of [`book`], and all other documents with links: the changelog, `lua/README.md`, the examples and the load tests.
 pub(super) fn all() -> Vec<Page> {
     let mut pages = book();
     let others = ["CHANGELOG.md", "lua/README.md", "loadtest/README.md"];

@@ -1,4 +1,4 @@
-//! Checks that every metric, log field and key has a row in a table, and that every row names an existing one.
+//! Checks that every metric, log field and key has a row in a table, and that every row names an existing metric, log field or key.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::pages::{page, words};
 
 type Names = BTreeSet<String>;
 
-/// Fails if either side has names that the other side lacks.
+/// Fails if `rows` and `there` do not have the same names.
 fn same(rows: &Names, there: &Names, what: &str) {
     let missing: Vec<_> = there.difference(rows).collect();
     let unknown: Vec<_> = rows.difference(there).collect();
@@ -116,7 +116,7 @@ fn every_key_of_the_configuration_has_a_row_and_every_row_a_key() {
     let schema = tidegate_config::schema();
     let mut there = Names::new();
     keys(&schema, &schema, "", &mut there);
-    // These keys occur in several places, and have one row for all of them.
+    // These keys occur in several places of the configuration, which share one row.
     let again = [
         "routes.headers.",
         "routes.reject.",

@@ -13,14 +13,14 @@ pub(super) fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// Returns the protocol that an answer with status 426 requires. The client must receive its name (RFC 9110, 15.5.22).
+/// Returns the protocol that an answer with status 426 requires. The client must receive the name of this protocol (RFC 9110, 15.5.22).
 pub(super) fn wanted_upgrade(head: &Parts) -> Option<HeaderValue> {
     let required = head.status == StatusCode::UPGRADE_REQUIRED;
     head.headers.get(UPGRADE).filter(|_| required).cloned()
 }
 
-/// Refuses framing that two readers could read in different ways. Also refuses long lists in headers, which take more time to read than
-/// they are worth.
+/// Refuses an answer whose end two readers could find in different places. Also refuses long lists in headers, because they take much time
+/// to read.
 pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let head = HeadCount::of(headers);
     let (codings, lengths) = (&head.transfer_encoding, &head.content_length);

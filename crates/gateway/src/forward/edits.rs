@@ -36,7 +36,7 @@ pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: u
     }
 }
 
-/// Redirects a client to the same URL over TLS, with the same method and body. `None` if the request names no host.
+/// Returns a redirect to the same URL over TLS, with the same method and body. `None` if the request names no host.
 pub(super) fn to_https(
     headers: &HeaderMap,
     uri: &Uri,

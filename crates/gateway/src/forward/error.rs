@@ -10,7 +10,7 @@ use tidegate_upstream::{BodyPhase, BodyState, ConnectError, SendError};
 /// The time after which a client should send a refused request again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Returns the problem for an error. If the request's body failed, the problem names the client's fault, and otherwise the upstream's.
+/// Returns the problem for an error. The problem names the client's fault if the request's body failed, and otherwise the upstream's fault.
 pub(super) fn explain(error: &SendError, body_state: Option<&BodyState>) -> Problem {
     match body_state.map(BodyState::phase) {
         Some(BodyPhase::TooLarge) => return TOO_LARGE,

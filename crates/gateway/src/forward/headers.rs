@@ -30,7 +30,7 @@ pub(super) struct Origin<'a> {
     pub(super) request_id: HeaderValue,
     /// The headers that the gateway reads on this route.
     pub(super) read: &'a ReadHeaders,
-    /// The client, if the upstream receives the client's name.
+    /// The client; `None` if the upstream does not receive the client's name.
     pub(super) client: Option<&'a Client>,
     /// Whether the client's connection uses TLS.
     pub(super) is_tls: bool,
@@ -38,7 +38,7 @@ pub(super) struct Origin<'a> {
 
 /// Changes a client's headers into the headers for the upstream.
 pub(super) fn to_upstream(headers: &mut HeaderMap, origin: Origin<'_>, has_body: bool) {
-    // A single pass shows that most requests need neither a removal nor a change.
+    // For most requests, this single pass shows that no header has to be removed or changed.
     let is_plain = |name: &HeaderName| {
         let text = name.as_str();
         let kind = kind(text);
@@ -131,8 +131,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Adds the peer to the list of hops. Keeps the header from which the gateway reads hops. Removes other headers with hops, because trusted
-/// peers do not set them.
+/// Adds the peer to the list of hops. Keeps the list that a peer sent only in the header from which the gateway reads hops, because trusted
+/// peers do not set the other header.
 fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Origin { peer, clients, .. } = origin;
     let peer = peer.to_canonical();
@@ -182,7 +182,7 @@ fn is_open(headers: &HeaderMap) -> bool {
     quotes.count() % 2 == 1
 }
 
-/// Sets the header with the client's name. Removes the same header of the client.
+/// Sets the header with the client's name. Removes a header of that name that the client sent.
 fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Some(name) = &origin.clients.forward_client else {
         return;

@@ -1,7 +1,8 @@
-//! Names of headers that the gateway reads on a route, and other spellings that some servers take for the same names.
+//! Names of headers that the gateway reads on a route, and other spellings that some servers mistake for these names.
 //!
 //! Servers that pass headers to programs as variables (CGI, FastCGI, WSGI) merge similar names. `X-API-Key`, `x_api_key` and, on some
-//! servers, `x.api.key` all become `HTTP_X_API_KEY`. The gateway reads only the exact name.
+//! servers, `x.api.key` all become `HTTP_X_API_KEY`. The gateway reads only the exact name, so a client could use another spelling to
+//! deceive the server.
 
 use http::HeaderName;
 use tidegate_identity::Clients;
@@ -52,12 +53,12 @@ impl ReadHeaders {
         self.all.iter().any(|(own, _)| own == name)
     }
 
-    /// Whether this name could be another spelling of a header of this list, or of a header that the gateway handles itself.
+    /// Whether this name could be another spelling of a listed header, or of a header that the gateway handles itself.
     pub(super) fn may_be_alias(&self, name: &str) -> bool {
         self.has_odd || is_odd(name)
     }
 
-    /// Whether this name is another spelling of a header of this list, so that servers may mistake it for that header.
+    /// Whether this name is another spelling of a listed header, so that servers may mistake it for the listed header.
     pub(super) fn is_alias(&self, name: &HeaderName) -> bool {
         let folded = folded(name.as_str());
         let mut all = self.all.iter();

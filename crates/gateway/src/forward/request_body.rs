@@ -34,7 +34,7 @@ pub(super) struct Streaming {
     body_state: Arc<BodyState>,
 }
 
-/// The bounds of a body, and the counters for it.
+/// The bounds of a request's body, and the counters for the body.
 #[derive(Debug)]
 pub(super) struct BodyBounds {
     /// The most bytes of the body.
@@ -47,7 +47,7 @@ pub(super) struct BodyBounds {
     pub(super) slow: Option<LeastRate>,
     /// Counts the bytes that were passed to the upstream.
     pub(super) bytes: Counter,
-    /// Counts bodies that were cut off.
+    /// Counts bodies that were cut off because the client sent too slowly.
     pub(super) cuts: Counter,
 }
 
@@ -83,8 +83,8 @@ struct BrokenOff {
 }
 
 impl Streaming {
-    /// Returns the least rate that the client must keep. `None` in a call in which both sides may send at any time, because the upstream
-    /// may be the slow side.
+    /// Returns the least rate that the client must keep. `None` in a gRPC call, in which both sides may send at any time, because the
+    /// upstream may be the slow side.
     fn least_rate(&self) -> Option<LeastRate> {
         let talking = self.body_state.is_talking();
         self.bounds.slow.filter(|_| !talking)
@@ -101,7 +101,7 @@ impl Streaming {
         }
     }
 
-    /// Returns the kind of failure when the client's time has run out.
+    /// Ready with the kind of failure when the client has sent no bytes for too long, or is too far behind the least rate.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyPhase> {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));

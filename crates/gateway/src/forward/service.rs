@@ -45,7 +45,7 @@ pub(crate) struct Forwarding {
     pub(crate) clients: Arc<Clients>,
     /// The headers that the gateway reads on this route.
     pub(crate) read: Arc<ReadHeaders>,
-    /// Counts costs in bodies of answers, if a limit reads such costs.
+    /// Counts the costs that bodies of answers contain; `None` if no limit reads such costs.
     pub(crate) body_costs: Option<Arc<RouteMetrics>>,
     /// Counts the bytes of request bodies.
     pub(crate) request_bytes: Counter,
@@ -73,8 +73,8 @@ impl Forwarding {
     }
 
     async fn forward(&self, mut request: Request<ClientBody>, info: RequestInfo) -> Response<Body> {
-        // A preflight is answered first, because the later steps are for the announced request. Browsers would not follow a redirect
-        // of a preflight.
+        // A preflight is answered first, because the later steps are for the announced request. For example, browsers would not follow a
+        // redirect of a preflight.
         if RequestContext::of(&request).is_preflight {
             let mut response = cors::answered();
             note(&mut response, ForwardOutcome::Preflight);
@@ -133,7 +133,7 @@ impl Forwarding {
         upgrade: Option<Upgrade>,
         attempts: &mut Attempts,
     ) -> Result<Response<Body>, Problem> {
-        // A shared connection cannot become a tunnel.
+        // An HTTP/2 connection is shared by requests, so it cannot become a tunnel.
         let offer = match upgrade {
             Some(_) => Offer::Http1,
             None => Offer::Any,
@@ -189,12 +189,12 @@ impl Forwarding {
             trailer,
         );
         if is_shared {
-            // If the answer fails before its head was passed on, the client receives an error in place of a part of the answer.
+            // If the answer fails before its head is passed on, the client receives a complete error in place of a part of the answer.
             body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
         }
         let slow = self.settings.timeouts.slow;
         let body = match is_bounded {
-            // Boxed, because most upstreams have no bound, and their requests need not reserve memory for it.
+            // Boxed, because most upstreams have no bound, and their requests should not reserve memory for this future.
             true => Body::ahead(
                 Box::pin(ReadAhead::start(body, self.upstream.answers())).await,
                 slow,
@@ -203,7 +203,7 @@ impl Forwarding {
         };
         let mut body = body.counted(self.body_costs.clone());
         if has_no_body(head.status) {
-            // An HTTP/2 client would wait for a body of this length (RFC 9110, 8.6).
+            // Such an answer has no body, but an HTTP/2 client would wait for a body of this length (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
         }
         if (method == Method::HEAD || has_no_body(head.status)) && !body.is_end_stream() {
@@ -280,7 +280,7 @@ impl Forwarding {
             };
             head.uri = Uri::from(stripped.unwrap_or_else(|| path.clone()));
         }
-        // Extensions are data of the gateway, which the upstream's client code must not see.
+        // Extensions are data of the gateway, which hyper's client must not interpret.
         head.extensions.clear();
         if !has_body {
             return (Request::from_parts(head, RequestBody::Empty), None);
@@ -298,7 +298,7 @@ impl Forwarding {
         (Request::from_parts(head, body), Some(body_state))
     }
 
-    /// Returns the client's address, by which a bounded upstream shares out its places. Without a bound, returns 0.0.0.0.
+    /// Returns the client's address, by which an upstream with a bound divides its places among clients. Without a bound, returns 0.0.0.0.
     fn address(&self, request: &Request<ClientBody>, info: &RequestInfo) -> IpAddr {
         let is_bounded = self.upstream.is_bounded();
         let peer = is_bounded.then(|| info.connection.peer());

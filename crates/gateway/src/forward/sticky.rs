@@ -14,7 +14,8 @@ pub(super) struct Preference {
     pub(super) is_https: bool,
 }
 
-/// Finds the server that a request prefers under this rule. `None` if the request lacks the header, the cookie or the client.
+/// Returns the server that a request prefers under this rule. `None` if the request lacks the cookie, the header or the client that the
+/// rule reads.
 pub(super) fn affinity<B>(sticky: &Sticky, request: &Request<B>) -> Option<Affinity> {
     match sticky {
         Sticky::Cookie(name, _) => {

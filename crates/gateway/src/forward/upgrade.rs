@@ -1,7 +1,7 @@
 //! Switches of protocols: the client's request, and the upstream's consent.
 //!
-//! The gateway sends its own request to the upstream. It tunnels no bytes until the upstream has agreed to this protocol. HTTP/2 has no
-//! such switch, and extended CONNECT (RFC 8441) is not supported.
+//! The gateway sends its own request to the upstream, and tunnels no bytes until the upstream has agreed to the client's protocol. HTTP/2
+//! has no switch of protocols, and extended CONNECT (RFC 8441) is not supported.
 
 use http::header::{CONNECTION, TE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Version};
@@ -30,14 +30,14 @@ impl Upgrade {
             let protocol = protocol.as_bytes();
             protocol.eq_ignore_ascii_case(name.as_bytes())
         });
-        // A body would be ambiguous: its bytes could also be the first bytes of the tunnel.
+        // A request with a body would be ambiguous: the body's bytes could also be the first bytes of the tunnel.
         (is_allowed && request.body().is_end_stream()).then(|| Self {
             protocol,
             client: hyper::upgrade::on(request),
         })
     }
 
-    /// Whether an upstream that switches protocols switches to this protocol.
+    /// Whether the headers of an upstream's answer switch to the protocol that the client requested.
     pub(super) fn is_granted(&self, headers: &HeaderMap) -> bool {
         let granted = protocol_in(headers).map(HeaderValue::as_bytes);
         granted.is_some_and(|granted| granted.eq_ignore_ascii_case(self.protocol.as_bytes()))

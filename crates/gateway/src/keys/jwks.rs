@@ -31,9 +31,9 @@ use tidegate_telemetry::metrics::JwksMetrics;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// The most bytes of a key set.
 const MAX_SET: usize = 256 << 10;
-/// The time until the retry after a first failure. Each further failure doubles it.
+/// The longest time until the retry after a first failure. Each further failure doubles this time.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The shortest time between two fetches because of unknown keys.
+/// The shortest time between two early fetches, which are made because a token names an unknown key.
 const EARLY: Duration = Duration::from_secs(10);
 /// The `User-Agent` of a fetch, which some servers require.
 const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
@@ -44,7 +44,7 @@ pub(crate) struct Jwks {
     settings: JwksSettings,
     name: Arc<str>,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    // The last published text of the set that was used.
+    // The text of the set from which the current keys were read; empty if no set was fetched yet.
     text: Mutex<Bytes>,
 }
 
@@ -146,8 +146,8 @@ impl Jwks {
         }
     }
 
-    /// Returns the time until the next retry after this number of consecutive failures. It grows, and is random so that gateways do not
-    /// retry together.
+    /// Returns the time until the next retry after this number of consecutive failures. The time grows, and is random, so that gateways do
+    /// not retry together.
     fn retry_after(&self, failures: u32) -> Duration {
         let doubled = FIRST_RETRY.saturating_mul(1 << (failures - 1).min(20));
         let half = doubled.min(self.settings.refresh) / 2;

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-/// A file may break between the read at the start and the first check by its task.
+/// A file may become invalid between the read at the start and the first check by its task.
 #[tokio::test]
 async fn a_file_that_broke_since_the_start_is_reported() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::remote::Failure;
 
-/// The longest time to connect to all addresses of a name. Each address gets an equal part of it.
+/// The longest time to connect to all addresses of a name. Each address gets an equal part of this time.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The address of an admin port: its text, and the addresses that the text resolves to.

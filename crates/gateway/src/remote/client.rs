@@ -59,7 +59,7 @@ enum Task {
     Clear,
 }
 
-/// The override that must be in force, or the change is refused.
+/// The override that must be in force. Otherwise the gateway refuses the change.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     Nothing,
@@ -157,7 +157,7 @@ impl Question {
         Ok(())
     }
 
-    /// Returns the numbers for limits that follow `set`.
+    /// Returns the limits that follow `set` on the command line, with their numbers.
     fn limits(&self) -> Result<Option<BTreeMap<String, String>>, Failure> {
         if self.task != Task::Set {
             return Ok(None);
@@ -199,7 +199,7 @@ impl Question {
     }
 }
 
-/// Returns a note for overrides that are lost when the process ends.
+/// Returns a note if the overrides are lost when the gateway's process ends, and otherwise an empty text.
 pub(crate) const fn note(kept: Kept) -> &'static str {
     match kept {
         Kept::Redis | Kept::File => "",

@@ -23,7 +23,7 @@ use tidegate_config::{AdminSettings, Secret};
 
 /// The longest time that a call waits for a gateway's answer.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The most bytes of an answer.
+/// The most bytes of an answer that are read.
 const MAX_ANSWER: usize = 16 << 20;
 /// The environment variable with the token of admin ports.
 const TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
@@ -49,7 +49,7 @@ pub(crate) struct AdminPort {
 }
 
 impl TokenSource {
-    /// Returns the admin ports at these URLs. Without a URL, returns the port of the configuration, which must then be readable.
+    /// Returns the admin ports at these URLs. Without a URL, returns the port of the configuration.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl TokenSource {
             let address = Address::of(settings.admin.address);
             return Ok(vec![AdminPort { address, token }]);
         }
-        // The configuration is optional here. If it cannot be read, no token of it is sent.
+        // With a URL, the configuration is optional. If it cannot be read, its token is not sent.
         let configured = || load(config).ok()?.0.admin.token;
         let token = token.or_else(configured);
         let port = |url: &String| {
@@ -255,7 +255,7 @@ fn request(
     request.body(Full::new(call.body)).map_err(Failure::failed)
 }
 
-/// Returns the `detail` of an answer that is a problem, or its first line.
+/// Returns the `detail` of an answer that is a problem, or the first line of another answer.
 fn detail(body: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let detail = problem

@@ -1,7 +1,7 @@
 //! Compares the query and the headers of a request with the conditions of a route.
 //!
-//! A value counts only if the request has it once. Servers differ in which of several values they read. So a request that has the expected
-//! value and another value may match two routes, and is refused.
+//! A condition is met only if the request has exactly one value. Servers differ in which of several values they read. So a request that has
+//! the expected value and further values may match two routes, and is refused.
 
 use http::header::ACCESS_CONTROL_REQUEST_HEADERS;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -14,12 +14,12 @@ use tidegate_tower::query_values;
 pub(crate) enum Met {
     No,
     Yes,
-    /// The request meets the condition for some servers, but not for others.
+    /// The request has several values, so it meets the condition for some servers, but not for others.
     Unclear,
 }
 
 impl Met {
-    /// Compares `values` with the expected value. There must be exactly one.
+    /// Compares `values` with the expected value. Only a single value can meet the condition.
     fn by<T>(values: impl Iterator<Item = T>, is_right: impl Fn(T) -> bool) -> Self {
         let (count, right) = values.fold((0_usize, false), |(count, right), value| {
             (count + 1, right || is_right(value))
@@ -32,8 +32,8 @@ impl Met {
     }
 }
 
-/// Whether all conditions are met. If one is not met, unclear ones do not matter. A CORS preflight has only the names of the announced
-/// request's headers, so values of headers are not compared.
+/// Whether all conditions are met. If a condition is not met, unclear conditions do not matter. A CORS preflight has only the names of the
+/// announced request's headers, so values of headers are not compared.
 pub(crate) fn meets(
     conditions: &Conditions,
     query: Option<&str>,

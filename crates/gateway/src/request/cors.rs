@@ -64,7 +64,7 @@ impl Cors {
         }
     }
 
-    /// Removes the CORS headers that the upstream set. Sets new ones if a page of `origin` may read the answer.
+    /// Removes the CORS headers that the upstream set. Sets the route's own CORS headers if a page of `origin` may read the answer.
     pub(crate) fn tell(
         &self,
         origin: Option<HeaderValue>,

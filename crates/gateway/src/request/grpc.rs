@@ -11,9 +11,9 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// The time until a client should retry automatically, in ms (gRFC A6).
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Returns the content type of a gRPC call, which its answer must have as well. `None` if the request is not a gRPC call.
+/// Returns the content type of a gRPC call. The answer must have the same content type. `None` if the request is not a gRPC call.
 ///
-/// gRPC uses only HTTP/2 and POST. Any client can send the content type, so answers to other versions and methods are not translated.
+/// gRPC uses only HTTP/2 and POST. Any client can send the content type, so a request with another version or method is not a gRPC call.
 pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_2 || request.method() != Method::POST {
         return None;
@@ -42,9 +42,10 @@ fn is_kind(kind: &HeaderValue) -> bool {
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b'-')))
 }
 
-/// Translates an answer of the gateway for a gRPC client. Keeps its other headers, such as the rate-limit headers.
+/// Translates an answer of the gateway for a gRPC client. Replaces the headers that describe the body. Keeps all other headers, such as the
+/// rate-limit headers.
 ///
-/// `meant` is the original status of the answer, if the configuration has changed it.
+/// `meant` is the original status of the answer, if the configuration may have changed the status.
 pub(crate) fn translate(
     mut answer: Response<Body>,
     kind: HeaderValue,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::body::Body;
 
-/// The time for which one answer of the store is reused, so that a flood of checks makes one call a second.
+/// The time for which one result is reused, so that a flood of health checks calls the store only once a second.
 const KEPT: Duration = Duration::from_secs(1);
 
 /// Whether a request with the path `request_path` and this method is a health check. `path` is the configured path, if there is one.
@@ -25,8 +25,8 @@ pub(crate) fn is_check(path: Option<&str>, method: &Method, request_path: &str) 
     path == Some(request_path) && methods.contains(method)
 }
 
-/// Returns the reason as an error if the gateway should get no requests: memory is short, keys of tokens are missing, or the store cannot
-/// decide.
+/// Checks whether the gateway can serve requests. The error is the reason why not: memory is short, keys of tokens are missing, or the
+/// store cannot decide.
 pub(crate) async fn readiness(
     overload: &Overload,
     clients: &Clients,
@@ -101,8 +101,8 @@ impl Health {
         {
             return is_ready;
         }
-        // The time is set before the call. So if the client leaves before the store answers, the next check does not call the store again
-        // at once.
+        // The time is stored before the call. So if the client leaves before the store answers, the next health check does not call the
+        // store again at once.
         *cache = Some((Instant::now(), cache.is_some_and(|(_, is_ready)| is_ready)));
         let limits = self.limits.iter().map(|limit| &**limit);
         let ready = readiness(overload, clients, &self.store, limits).await;

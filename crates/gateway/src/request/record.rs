@@ -35,7 +35,7 @@ pub(crate) struct RequestEnd {
     status: Option<StatusCode>,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
-    // The holds that last until the request ends. The body of the answer may have their cost.
+    // The holds that last until the request ends. The body of the answer may contain the cost that they are settled with.
     in_flight: Option<InFlight>,
     unread: Unread,
     // The time until the client left, if it left before the end.
@@ -76,7 +76,7 @@ impl RequestEnd {
         }
     }
 
-    /// Takes the data of an answer with this status, and returns the side that answered. Stores a refusal under `id` for lookups.
+    /// Records the data of an answer, and returns the side that answered. Stores a refusal under `id`, so that operators can look it up.
     pub(crate) fn answered(
         &mut self,
         answered: Answered,
@@ -161,7 +161,7 @@ impl RequestEnd {
         }
     }
 
-    /// Reads the part that was passed to the connection. No further part may be passed on until this is ready.
+    /// Reads the cost in the part that was passed to the connection. No further part may be passed on before this function is ready.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &self.in_flight {
             Some(in_flight) => {
@@ -172,7 +172,7 @@ impl RequestEnd {
         }
     }
 
-    /// Whether the body of the answer has a cost of the request.
+    /// Whether the body of the answer contains a cost of the request.
     fn reads_body(&self) -> bool {
         self.in_flight.as_ref().is_some_and(InFlight::reads_body)
     }
@@ -233,7 +233,7 @@ impl Drop for RequestEnd {
                 self.metrics.settled_by_body(&settled);
             }
         }
-        // The holds end before the line gets its time, because a replay of the log ends them at that time.
+        // The holds end before the log line gets its time, because a replay of the log ends the holds at the time of the line.
         drop(self.in_flight.take());
         let took = self.took.unwrap_or_else(|| self.started.elapsed());
         self.metrics.ended(self.outcome, self.status, took);
@@ -254,13 +254,13 @@ pub(crate) struct Ended {
     body: Body,
     // Whether the body has ended or failed.
     is_over: bool,
-    // Receives the stop of the gateway. `None` if the body has no cost.
+    // Becomes true when the gateway stops. `None` if the body contains no cost.
     stop: Option<watch::Receiver<bool>>,
-    // Declared after the body, so that it is dropped after the body.
+    // Declared after `body`, so that it is dropped after `body`.
     end: LateEnd,
 }
 
-/// The end of a request that comes with the end of the body. It waits until the last part has been read.
+/// The end of a request at the end of the answer's body. It waits until the cost in the last part has been read.
 #[derive(Debug)]
 struct LateEnd(Option<RequestEnd>);
 
@@ -269,7 +269,7 @@ impl Ended {
         Self::of(body, Some(end))
     }
 
-    /// If the body has a cost, the rest is read after the client has left, until the gateway `stops`.
+    /// If the body contains a cost, its rest is read even after the client has left, until `stops` becomes true.
     pub(crate) fn until(mut self, stops: &watch::Receiver<bool>) -> Self {
         let reads_body = self.end.0.as_ref().is_some_and(RequestEnd::reads_body);
         self.stop = reads_body.then(|| stops.clone());
@@ -292,7 +292,7 @@ impl Ended {
 }
 
 impl Drop for Ended {
-    /// Records the side that cut the body short. If the client did, the rest may be read without the client.
+    /// Records the side that cut the body short. If the client left, the rest may be read without the client.
     fn drop(&mut self) {
         let Some(cut) = self.body.cut() else {
             return;
@@ -319,7 +319,8 @@ impl Drop for Ended {
 }
 
 impl Drop for LateEnd {
-    /// Leaves the last part to a task that runs after the part was sent, because a connection drops the body before it sends this part.
+    /// Reads the cost in the last part in a new task. A connection drops the body before it sends the last part, so the task starts after
+    /// that.
     fn drop(&mut self) {
         if let Some(mut end) = self.0.take_if(|end| !end.unread.is_empty()) {
             spawn_after_poll(async move { poll_fn(|context| end.poll_read(context)).await });

@@ -20,13 +20,13 @@ pub(crate) struct Routes<T> {
     index: RouteIndex,
 }
 
-/// A route's shape, which determines the requests that match, and its options.
+/// The shape of a route, which determines the requests that match, and the options of the route.
 #[derive(Debug)]
 struct Place {
     shape: RouteShape,
     // Whether the route answers CORS preflights.
     has_cors: bool,
-    // The names in the path pattern that limits are counted per.
+    // The names in the path pattern by which limits split their budgets (`per`).
     counted: Vec<Arc<str>>,
 }
 
@@ -36,10 +36,10 @@ type PathValues = Vec<(Arc<str>, Box<str>)>;
 /// A route that matches a request.
 #[derive(Debug)]
 pub(crate) struct RouteMatch<'r, T> {
-    /// The route's number, for [`Routes::at`].
+    /// The route's index, for [`Routes::at`].
     pub(crate) at: usize,
     pub(crate) route: &'r T,
-    /// The values in the path for the names that limits are counted per.
+    /// The values in the path for the names by which limits split their budgets (`per`).
     pub(crate) values: PathValues,
     /// Whether the request is a CORS preflight that the gateway answers for the route.
     pub(crate) is_preflight: bool,
@@ -61,7 +61,7 @@ impl<T> Routes<T> {
         }))
     }
 
-    /// Makes routes of these shapes, each with the value that is given with its shape.
+    /// Makes the routes of these shapes and values.
     #[cfg(any(test, feature = "bench"))]
     pub(crate) fn of_shapes(shapes: impl Iterator<Item = (T, RouteShape)>) -> Self {
         Self::of_places(shapes.map(|(route, shape)| {
@@ -88,13 +88,13 @@ impl<T> Routes<T> {
         self.routes.len()
     }
 
-    /// Returns the value of the route with this number from a [`RouteMatch`].
+    /// Returns the value of the route with this index, which [`RouteMatch::at`] contains.
     pub(crate) fn at(&self, at: usize) -> &T {
         &self.routes[at].1
     }
 
-    /// Returns the route of a request. A CORS preflight gets the route of the announced request if this route has `cors`, and otherwise the
-    /// route of any OPTIONS request.
+    /// Returns the route of a request. A CORS preflight gets the route of the announced request if that route has `cors`. Otherwise it is
+    /// matched like any other OPTIONS request.
     pub(crate) fn of<B>(
         &self,
         request: &Request<B>,
@@ -146,8 +146,8 @@ impl<T> Routes<T> {
         }
     }
 
-    /// Returns the number of the first route that serves the method. The error is 400 for an ambiguous request, and for an encoded slash
-    /// that the route rejects. For a CORS preflight, `method` is the method of the announced request.
+    /// Returns the index of the first route that matches and serves the method. The error is 400 for an ambiguous request, and for an
+    /// encoded slash that the route rejects. For a CORS preflight, `method` is the method of the announced request.
     fn first(
         &self,
         target: &Target<'_>,
@@ -181,7 +181,7 @@ impl<T> Routes<T> {
         Ok(route.map(|_| first))
     }
 
-    /// Returns the numbers of all routes that match a target's host and path, in order.
+    /// Returns the indices of all routes that match a target's host and path, in the order of the configuration.
     pub(crate) fn here(&self, target: &Target<'_>) -> impl Iterator<Item = usize> {
         let mut all = Vec::new();
         self.index
@@ -217,7 +217,7 @@ impl Place {
     }
 }
 
-/// Returns the names in a route's path pattern that its limits are counted per.
+/// Returns the names in a route's path pattern by which its limits split their budgets (`per`).
 fn counted(settings: &RouteSettings) -> Vec<Arc<str>> {
     let per = settings
         .policy

@@ -19,7 +19,7 @@ const MAX_HEADERS: usize = 100;
 /// The most bytes of all header names and values together.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 
-/// A request's host and path in the normalized spelling that routes, keys and upstreams use, and the query and headers of the request.
+/// A request's host and path in their normalized spelling, for routes, keys and upstreams, and the request's query and headers.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     /// The host in lower case, without its port.
@@ -72,7 +72,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Returns the normalized URI and the Host header for the later steps and for the upstream. Each is `None` if it needs no change.
+/// Returns the normalized URI and the Host header for the later steps and for the upstream. Each value is `None` if it needs no change.
 pub(crate) fn rewritten<B>(
     request: &Request<B>,
     target: &Target<'_>,
@@ -113,7 +113,8 @@ fn check_size(uri: &Uri, headers: usize, header_bytes: usize) -> Result<(), Prob
     Ok(())
 }
 
-/// Checks the framing. The only accepted transfer coding is a single `chunked`. hyper accepts others, which servers read in different ways.
+/// Checks the framing. The only accepted transfer coding is a single `chunked`. hyper accepts other codings, too, but servers read them in
+/// different ways.
 fn check_framing(version: Version, head: &HeadCount<'_>) -> Result<(), Problem> {
     let (codings, lengths) = (&head.transfer_encoding, &head.content_length);
     if codings.count > 0 {

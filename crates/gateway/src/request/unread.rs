@@ -1,6 +1,7 @@
-//! A part of an answer's body that was passed to the connection, but not yet read for the request's cost.
+//! A part of an answer's body that was passed to the connection, but in which the gateway has not yet looked for the request's cost.
 //!
-//! Decompressing a part can take longer than all other work on it. So the part is sent first, and read afterwards.
+//! To read the cost, a part may have to be decompressed, which can take longer than all other work on the part. So the part is sent first,
+//! and read afterwards.
 
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -44,7 +45,8 @@ impl Unread {
             }
         }
         self.has_left = true;
-        // `wake_by_ref` would wake another thread, which would take the processor from the client while it reads. `yield_now` does not.
+        // Uses `yield_now`, because `wake_by_ref` would wake another thread, and that thread would use a core that a client on the same
+        // machine needs.
         pin!(yield_now()).poll(context)
     }
 

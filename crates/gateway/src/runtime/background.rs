@@ -5,7 +5,8 @@ use std::time::Duration;
 use tidegate_store::redis::HEARTBEAT;
 use tidegate_store::{RedisStore, Store};
 
-/// The interval at which a part of the memory store's keys is checked for expiry. All keys are checked within about a minute.
+/// The interval between two sweeps of the memory store. Each sweep drops the expired keys of one part of the store, and all parts are swept
+/// within about a minute.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Announces this gateway to the other gateways that use the same Redis.

@@ -75,7 +75,7 @@ impl Budgets {
         Ok(self.report(budgets).await)
     }
 
-    /// Returns the used share, from 0 to 1, of each limit whose budget all clients share. If a limit has several such budgets, for routes
+    /// Returns the used share, from 0 to 1, of each limit whose budget all clients share. If a limit has several shared budgets, for routes
     /// or plans, returns the largest share.
     pub(crate) async fn shared_use(&self) -> Result<HashMap<String, f64>, StoreError> {
         let Ok(nobody) = Caller::named(&self.clients, "ip:0.0.0.0") else {
@@ -90,7 +90,8 @@ impl Budgets {
                     continue;
                 }
                 let key = self.key(rule, policy, &nobody);
-                // Budgets of overrides are left out, because reading one with other numbers would change its time to live.
+                // Budgets of overrides are left out, because a read with other numbers than the override's would change the budget's time
+                // to live.
                 charges.extend(rule.configured().map(|limit| Charge {
                     limit,
                     key,
@@ -110,7 +111,7 @@ impl Budgets {
         Ok(used)
     }
 
-    /// Returns the client's budgets from the store. If the store does not answer, returns the view of this gateway alone.
+    /// Returns the client's budgets from the store. If the store does not answer, returns the numbers that this gateway alone has.
     async fn report(&self, budgets: Found<'_>) -> Report {
         let charges = budgets.charges();
         let own = budgets.own.iter();
@@ -184,7 +185,7 @@ impl Budgets {
                 if rule.is_per_plan() && !report.per_plan.contains(&name) {
                     report.per_plan.push(name.clone());
                 }
-                // The key is computed only for the client's own budgets, because it does not depend on a request.
+                // The key is computed only for the client's own budgets, because only their keys do not depend on a request.
                 let key = (budget == Budget::Own).then(|| self.key(rule, policy, &caller));
                 all.extend(
                     key.into_iter()
@@ -214,7 +215,7 @@ impl Budgets {
         Ok(Found { report, own, all })
     }
 
-    /// Whether the client's plan can come only from its token.
+    /// Whether the client's plan may depend on its token, which this report does not have.
     fn plan_by_token(&self, client: &Client) -> bool {
         let tells =
             |source: &ClientSource| matches!(source, ClientSource::Token(it) if it.tell_plans());
@@ -241,7 +242,7 @@ impl Found<'_> {
         own.map(|own| Charge {
             limit: &own.limit,
             key: own.key,
-            // The report calls a budget `allowed` if it has the reserved units, or the cost of every request.
+            // The report shows a budget as `allowed` if it has the units that a request reserves, or else the fixed cost of a request.
             cost: own
                 .rule
                 .cost
@@ -272,7 +273,7 @@ impl Own<'_> {
         }
     }
 
-    /// Returns the budget as this gateway alone sees it, for the time when the store does not answer.
+    /// Returns the budget by the numbers that this gateway alone has, for reports while the store does not answer.
     fn standing_here(&self, view: &LocalView) -> Standing {
         let decides = match (self.limit.mode(), self.limit.on_failure()) {
             (Mode::Local, _) => Decides::Gateway,

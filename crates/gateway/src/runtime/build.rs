@@ -1,4 +1,4 @@
-//! The parts that outlive every reload, and make a snapshot from settings.
+//! The parts that outlive every reload. They make a snapshot from settings.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -46,8 +46,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Makes every part that `settings` needs. Takes three things from `before`: keys of tokens, unchanged upstreams, and the last uses of API
-    /// keys.
+    /// Makes every part that `settings` needs. Reuses parts of `before`: the keys of tokens, unchanged upstreams and tracing, and the times
+    /// of the last uses of API keys.
     pub(crate) fn snapshot(
         &self,
         settings: Settings,

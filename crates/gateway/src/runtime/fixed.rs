@@ -1,4 +1,5 @@
-//! Fingerprints of the settings that only a restart changes. `tidegate check --running` compares them, to predict that a reload is refused.
+//! Fingerprints of the settings that only a restart changes. `tidegate check --running` compares the fingerprints of two configurations, to
+//! predict whether a reload is refused.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,8 +7,9 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA256, digest};
 use tidegate_config::{Settings, StoreSettings};
 
-/// Returns a fingerprint of each setting, for a comparison by another process of this version. Readers of a fingerprint could guess its
-/// text. So for a secret it only shows whether one is set, and for a URL it leaves out user, password and parameters.
+/// Returns a fingerprint of each setting, for a comparison by another process of this version. Readers of a fingerprint could guess the
+/// setting from which it was made. So for a secret it only shows whether one is set, and for a URL it leaves out user, password and
+/// parameters.
 pub(crate) fn fingerprints(settings: &Settings) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (key, mut text) in settings.fixed.texts() {
@@ -17,7 +19,7 @@ pub(crate) fn fingerprints(settings: &Settings) -> BTreeMap<String, String> {
             // Writing to a String cannot fail.
             let _ = write!(text, " {} {}", scheme(&options.url), servers(&options.url));
         }
-        // With port 0 the system chooses the port, which no configuration can name, so there is no fingerprint.
+        // With port 0 the system chooses the port, and no configuration can name that port. So the setting gets no fingerprint.
         if text.ends_with(":0") {
             continue;
         }

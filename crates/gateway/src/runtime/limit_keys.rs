@@ -1,6 +1,7 @@
 //! The settings that determine the keys of each limit. If they change, the limit starts with empty state.
 //!
-//! A reload compares two plans and reports the limits that start empty. `tidegate check --running` reports them before a reload.
+//! A reload compares the old and the new settings, and reports the limits that start empty. `tidegate check --running` reports these limits
+//! before a reload.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use tidegate_tower::{Per, Policy, Rule};
 
 use tidegate_config::Settings;
 
-/// The settings that determine one limit's keys, beside its name.
+/// The settings that determine one limit's keys, in addition to the limit's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LimitKeys {
     /// The limit's name.
     pub(crate) limit: String,
-    /// The algorithm, and its window in us or its calendar.
+    /// The algorithm, with its window in microseconds or its calendar period.
     kind: String,
     /// The value of `per`, as in YAML.
     per: Vec<String>,
@@ -36,7 +37,7 @@ pub(crate) struct Change {
     pub(crate) limit: String,
     /// The reason, as text.
     pub(crate) why: String,
-    /// The plan, if the state is lost only for clients of one plan.
+    /// The plan whose clients lose the state; `None` if all clients lose it.
     pub(crate) plan: Option<String>,
 }
 
@@ -112,7 +113,7 @@ impl LimitKeys {
         {
             return Some(format!("IPv6 clients count by /{new} and not by /{old}"));
         }
-        // If routes are only removed or only added, the budgets of the other routes stay.
+        // If routes are only removed or only added, the budgets of the remaining routes stay.
         match (
             missing(&before.routes, &self.routes),
             missing(&self.routes, &before.routes),
@@ -140,7 +141,7 @@ impl LimitKeys {
     }
 }
 
-/// Returns the limits of both plans that lose their state.
+/// Returns the limits that exist before and after a reload, and that lose their state.
 pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> {
     let mut changes = Vec::new();
     for now in after {

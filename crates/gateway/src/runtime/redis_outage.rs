@@ -49,7 +49,7 @@ enum Connection {
     New,
     /// There is a connection.
     Up,
-    /// There was no connection at the last check. If there is one at the next check, this was no outage.
+    /// There was no connection at the last check. If there is a connection at the next check, no outage is logged.
     Away(Instant),
     /// There is no connection, and the outage was logged.
     Lost { since: Instant, last_line: Instant },

@@ -1,4 +1,5 @@
-//! Watches the Redis that stores limits, and makes metrics of its numbers. Logs a server that may delete limits, or is too old.
+//! Watches the Redis that stores the state of limits, and exports its numbers as metrics. Logs a server that may delete this state, or is
+//! too old.
 //!
 //! Decisions do not depend on this watch. A Redis that does not report its state is used like any other.
 
@@ -13,7 +14,7 @@ use tidegate_telemetry::metrics::GatewayMetrics;
 /// The interval between two calls to Redis.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Calls Redis at this interval, until the future is dropped.
+/// Calls Redis at the interval [`EVERY`], until the future is dropped.
 pub(crate) async fn watch(store: &RedisStore, metrics: &GatewayMetrics) {
     let mut every = tokio::time::interval(EVERY);
     let mut warned_of = HashSet::new();

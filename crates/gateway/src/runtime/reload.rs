@@ -1,4 +1,4 @@
-//! A reload replaces the settings in force by new settings, or refuses the new settings and changes no part.
+//! A reload replaces the settings in force by new settings. If it refuses the new settings, it changes no part of the gateway.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum ReloadError {
     /// The configuration is not valid, or changes a setting that only a restart changes.
     #[error("{0}")]
     Config(ConfigError),
-    /// A part that the configuration requires cannot be made.
+    /// A part of the gateway that the configuration requires cannot be made.
     #[error("{0}")]
     Start(StartError),
     /// The task that reads the configuration did not complete.
@@ -76,8 +76,8 @@ impl Reloader {
 
     /// Loads a configuration with the same fixed settings, and applies it as soon as the gateway runs.
     ///
-    /// Connections stay open. Requests that have begun end under the old settings, and later requests use the new settings. `load` may block while
-    /// it reads files.
+    /// Connections stay open. Requests that have begun keep the old settings, and later requests use the new settings. `load` may block
+    /// while it reads files.
     ///
     /// # Errors
     ///

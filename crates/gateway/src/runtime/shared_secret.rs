@@ -1,8 +1,8 @@
 //! The secret for the keys of all gateways on one Redis. If no secret is configured, the first gateway makes one, and the others read it
 //! from Redis.
 //!
-//! Redis stores only the fingerprint of a configured secret, for comparison. While the secret in Redis is unknown or different, Redis makes
-//! no decisions: with two secrets, each client would have two budgets.
+//! Redis stores only the fingerprint of a configured secret, for comparison. While the secret in Redis is unknown or different, the gateway
+//! lets Redis make no decisions: with two secrets, each client would have two budgets.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use tidegate_config::Secret;
 
 /// The interval between two comparisons with Redis. If Redis loses its data, the next comparison stores the secret again.
 const EVERY: Duration = Duration::from_secs(5);
-/// The time before another call if Redis did not answer.
+/// The time before the next comparison if Redis has never answered.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// The prefix in Redis of a secret that a gateway made.
+/// The prefix of the value in Redis if a gateway made the secret.
 const MADE: &str = "secret ";
-/// The prefix in Redis of a configured secret's fingerprint.
+/// The prefix of the value in Redis if it is the fingerprint of a configured secret.
 const CONFIGURED: &str = "fingerprint ";
 
 /// This gateway's secret, and its comparison with the secret in Redis.
@@ -55,12 +55,13 @@ impl SharedSecret {
         })
     }
 
-    /// Returns a hasher with the secret. If Redis has another secret from a gateway, the hasher changes to that secret.
+    /// Returns a hasher with the secret. If Redis already has the secret that another gateway made, the hasher changes to that secret.
     pub(crate) fn hasher(&self) -> Hasher {
         self.hasher.clone()
     }
 
-    /// Compares the secret with Redis, and allows decisions by Redis if both agree. If Redis does not answer, keeps the previous result.
+    /// Compares the secret with the secret in Redis, and allows decisions by Redis if they agree. If Redis does not answer, keeps the
+    /// previous result.
     pub(crate) async fn settle(&mut self, store: &RedisStore) -> Result<(), StoreError> {
         store.set_agreement(self.agreement);
         let value = store.shared_secret(&self.own).await?;

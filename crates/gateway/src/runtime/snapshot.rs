@@ -1,7 +1,7 @@
-//! Everything that is made from one plan, and that a reload replaces at once.
+//! Everything that is made from one configuration, and that a reload replaces at once.
 //!
-//! The server loads the snapshot for each request, and keeps it until the answer to the request has begun. So a request uses one plan, and
-//! the parts of an old plan are dropped after its last request.
+//! The server loads the snapshot for each request, and keeps it until the answer to the request has begun. So a request uses one
+//! configuration, and the parts of an old configuration are dropped after its last request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ use tidegate_upstream::Upstream;
 /// The snapshot in force.
 pub(crate) type SharedSnapshot = ArcSwap<Snapshot>;
 
-/// Everything that is made from one plan.
+/// Everything that is made from one configuration.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) stack: Stack,
@@ -42,11 +42,11 @@ pub(crate) struct Snapshot {
     pub(crate) deny_file: Option<DenyFile>,
     pub(crate) jwks: Vec<Arc<Jwks>>,
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
-    /// The keys of the limits, for a comparison with the next plan.
+    /// The settings that determine the limits' keys, for a comparison with the next configuration.
     pub(crate) limit_keys: Vec<LimitKeys>,
     /// Fingerprints of the settings that a reload cannot change.
     pub(crate) fixed: BTreeMap<String, String>,
-    /// The version of the plan's text.
+    /// The version of the configuration's text.
     pub(crate) version: String,
     pub(crate) since: Timestamp,
 }
@@ -60,7 +60,7 @@ impl Snapshot {
         })
     }
 
-    /// Watches all files and key sets of this plan until the returned set is dropped.
+    /// Watches all files and key sets of this configuration until the returned set is dropped.
     pub(crate) fn watch(&self, metrics: &Arc<GatewayMetrics>) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         for file in &self.key_files {

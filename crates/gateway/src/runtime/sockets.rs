@@ -10,7 +10,8 @@ use super::start_error::StartError;
 
 /// Sockets that were open before the process began, as systemd passes them (`LISTEN_FDS`).
 ///
-/// The service manager keeps these sockets open as well. So a socket that the plan in force does not use is kept for a later plan.
+/// The service manager also keeps these sockets open. So a socket that the configuration in force does not use is kept for a later
+/// configuration.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(SocketAddr, net::TcpListener)>);
 
@@ -32,7 +33,8 @@ impl Inherited {
         Ok(Self(sockets))
     }
 
-    /// Refuses inherited sockets at other addresses than these, because the service manager expects each socket to be served.
+    /// Returns an error if an inherited socket has another address than `named`, because the service manager expects each socket to be
+    /// served.
     pub(crate) fn all_among(&self, named: &[SocketAddr]) -> Result<(), StartError> {
         let mut addresses = self.0.iter().map(|(address, _)| address);
         match addresses.find(|address| !named.contains(address)) {

@@ -74,7 +74,7 @@ fn problem(head: UnparsedHead) -> Problem {
     }
 }
 
-/// Returns the longest retry time of the limits that count this caller alone, if they refuse. They count the address here, because no
+/// Returns the longest retry time among the refusing limits that count each caller alone. These limits count the address, because no
 /// credentials were read.
 fn used_up(decided: &Decided) -> Option<Duration> {
     let refused = decided.decision.as_ref()?.outcome == Outcome::Refused;

@@ -1,4 +1,4 @@
-//! Detects two mistakes of operators: an untrusted peer that sends the headers of proxies, and a trusted proxy that sends none.
+//! Detects two mistakes of operators: an untrusted peer sends the headers of proxies, or a trusted proxy sends no such header.
 
 use tidegate_identity::AddressFrom;
 use tidegate_server::{ConnectionInfo, ProxyHeader};

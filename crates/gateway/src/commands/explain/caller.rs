@@ -1,4 +1,4 @@
-//! Explains the caller's name.
+//! Explains which part of a request names its client.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ pub(super) fn not_by(text: &mut String, plan: &Settings, request: &Request<()>) 
     }
 }
 
-/// Writes the values of the claims that these rules are counted per, from the caller's token.
+/// Writes the claims of the caller's token by which these rules split their budgets (`per`).
 pub(super) fn claims(text: &mut String, rules: &[Rule], caller: &Caller) {
     let mut names = HashSet::new();
     for per in rules.iter().flat_map(|rule| rule.per.iter()) {

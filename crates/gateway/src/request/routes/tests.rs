@@ -10,7 +10,7 @@ use tidegate_net::pattern::PathPattern;
 
 use super::*;
 
-/// The reference for [`Routes::find`]: compares each route in turn, and takes the first that matches.
+/// The reference for [`Routes::find`]: compares each route in turn, and returns the first that matches.
 fn in_turn(routes: &[RouteShape], target: &Target<'_>, method: &Method) -> Result<usize, Problem> {
     let holds = |shape: &RouteShape| {
         let host = shape.host.as_ref();
@@ -219,7 +219,7 @@ fn the_first_that_matches_is_found_as_if_each_were_tried_in_turn() {
     let mut seen = [0; 4];
     for seed in 0..1_000 {
         let mut random = Random(seed);
-        // Either many routes, or a few of which several match.
+        // Either many routes, or so few that several of them often match.
         let count = if seed % 10 == 0 { 200 } else { 12 };
         let model: Vec<_> = (0..=random.below(count))
             .map(|_| route(&mut random))
