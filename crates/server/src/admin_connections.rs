@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use std::future::pending;
 
-    /// Serves a connection for ever.
+    /// Serves a connection without end.
     fn serve(connection: AdminConnection) -> AbortHandle {
         let served = async move {
             let _connection = connection;

@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Returns the number of these frames that a connection accepts. `None`: all of them.
+    /// Returns the number of `frames` that a connection accepts; `None` if it accepts all of them.
     fn taken(frames: impl Iterator<Item = Vec<u8>>, allowance: &Allowance) -> Option<usize> {
         let mut reader = FrameReader::default();
         reader.read(&[b'x'; PREFACE]);

@@ -104,7 +104,7 @@ fn is_line_end(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads these bytes in parts of `size`. `heads` heads came before.
+    /// Reads these bytes in parts of `size` bytes. `heads` is the number of heads that came before them.
     fn read(lines: &mut RequestLines, sent: &str, size: usize, heads: usize) -> String {
         let parts = sent.as_bytes().chunks(size);
         let read = parts.flat_map(|part| lines.read(part, heads).unwrap_or_else(|| part.to_vec()));
