@@ -1,4 +1,4 @@
-//! The gateway's own steps between a request's head and the limits. `stack` has their order.
+//! The gateway's own steps between a request's head and the limits. `stack` has the order of the steps.
 
 pub(crate) mod conditions;
 pub(crate) mod cors;

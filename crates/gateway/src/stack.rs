@@ -58,7 +58,7 @@ pub(crate) struct Stack {
     pub(crate) access_log: AccessLog,
     pub(crate) traces: Traces,
     pub(crate) request_ids: Arc<RequestIds>,
-    /// Whether answers have the request ID.
+    /// Whether answers contain the request ID.
     pub(crate) request_id_in_answers: bool,
     /// Answers health checks, if the configuration names a path for them.
     pub(crate) health: Option<Arc<Health>>,
@@ -355,10 +355,10 @@ fn serve(
     let origin = origin.cloned();
     // Forward: streams the request to the upstream, and the answer back.
     let forward = forward(route.forwarding.clone(), info);
-    // Limits: before the upstream, because a refused request must not cost anything there. The limits name the client, call the store, and
-    // let the request wait for its turn. They answer a refused request with 429 or 503. For an admitted request they use the upstream's
-    // answer to end its holds, and write their headers on it. `poll_ready` is not called on either service, because both are always ready:
-    // a request waits in its own future.
+    // Limits: before the upstream, because a refused request must not cost the upstream anything. The limits name the client, call the
+    // store, and let the request wait for its turn. They answer a refused request with 429 or 503. For an admitted request they use the
+    // upstream's answer to end its holds, and write their headers on it. `poll_ready` is not called on either service, because both are
+    // always ready: a request waits in its own future.
     let answer = route.limits.layer(forward).call(request);
     async move {
         let Ok(response) = answer.await;

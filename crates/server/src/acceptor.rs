@@ -66,7 +66,7 @@ impl<S: Service> Acceptor<S> {
                 Ok(permit) => permit,
                 Err(reason) => {
                     common.metrics.refused(reason);
-                    // A client that speaks TLS would not understand the answer.
+                    // Answers only on a listener without TLS: a client that speaks TLS would not understand the answer.
                     let service = common.service.load();
                     if let Some(None) = service.settings().protection(self.listener) {
                         refusal::send(socket, &common.refusal);

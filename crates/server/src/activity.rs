@@ -43,7 +43,8 @@ pub(crate) struct Activity {
     /// Set when the client has had time to notice that the connection ends. Then the server waits only for requests under way, not for
     /// further ones.
     pub(crate) is_last_call_over: Flag,
-    // In HTTP/1, all bytes between requests belong to a head. In HTTP/2 they may be other frames, so they start no deadline.
+    // In HTTP/1, all bytes between requests belong to a head. In HTTP/2, bytes between requests may be other frames, so they start no
+    // deadline.
     is_http2: Flag,
     opened: Instant,
     // The time when the connection last became idle, in milliseconds since `opened`.
@@ -51,7 +52,7 @@ pub(crate) struct Activity {
     // The start of an incomplete head, in milliseconds since `opened`; 0 if no head is incomplete.
     head_since: AtomicU64,
     requests: AtomicUsize,
-    // In HTTP/1: the number of the last request, and the state of its body in the two lowest bits.
+    // In HTTP/1: the number of requests so far and, in the two lowest bits, the state of the last request's body.
     in_body: AtomicU64,
     // The least rate of the answer (HTTP/1) or of all answers together (HTTP/2), in bytes per second.
     least_rate: AtomicU64,

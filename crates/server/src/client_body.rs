@@ -1,4 +1,5 @@
-//! The body of a client's request, read from hyper. It reports its end. If its reader drops it early, the HTTP/2 stream reads the rest.
+//! The body of a client's request, read from hyper. The body reports its end. If it is dropped before its end, the HTTP/2 stream reads the
+//! rest.
 
 use std::pin::Pin;
 use std::sync::Arc;

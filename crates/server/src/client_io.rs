@@ -92,8 +92,8 @@ impl ClientIo {
         }
     }
 
-    /// Watches a connection that speaks HTTP/1. hyper answers an unreadable head with a bare status and closes. This answer belongs to no
-    /// request, so it is withheld, and the connection stays open. So the caller can send a better answer.
+    /// Watches a connection that speaks HTTP/1. hyper answers an unreadable head with a bare status and closes. An answer that belongs to
+    /// no request is withheld, and the connection stays open, so that the caller can send a better answer.
     pub(crate) fn watch_http1(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http1(Http1Watch {
             activity,
@@ -267,7 +267,7 @@ impl AsyncRead for ClientIo {
                 Poll::Pending => heads.is_gone.is_set(),
             };
             if is_end && heads.holds_end() {
-                // The next poll reads the same end again.
+                // Requests another poll, which reads the same end again.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }

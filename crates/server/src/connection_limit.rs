@@ -28,7 +28,7 @@ pub(crate) struct ConnectionPermit {
 /// The most connections that may be open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// In total.
+    /// The bound of all addresses together.
     pub(crate) total: usize,
     /// The address and its bound; `None` if the address has no bound.
     pub(crate) of_ip: Option<(IpAddr, usize)>,

@@ -92,7 +92,7 @@ where
                             watchdog.as_mut().reset(next);
                             if ending.is_none() && (end.sheds)() {
                                 activity.drains.set();
-                                // The connection has already been quiet for long enough.
+                                // No further quiet time is needed: `sheds` has found the connection quiet.
                                 ending = Some(Box::pin(sleep(Duration::ZERO)));
                             }
                         }

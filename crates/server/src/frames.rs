@@ -127,7 +127,8 @@ impl FrameReader {
         self.has_shutdown_ack = false;
     }
 
-    /// Returns the acknowledgement of the shutdown's PING. Returns `None` if the client has sent it, or on a second call.
+    /// Returns the acknowledgement of the shutdown's PING. Returns `None` if the client has sent the acknowledgement itself, or on a second
+    /// call.
     pub(crate) const fn shutdown_ack(&mut self) -> Option<&'static [u8]> {
         match std::mem::replace(&mut self.has_shutdown_ack, true) {
             true => None,

@@ -10,7 +10,7 @@ use crate::flag::Flag;
 pub(crate) struct Heads {
     /// Set when the connection shuts down. Later heads get no answer, and are not charged for.
     pub(crate) leaves: Flag,
-    /// Set when the client of an HTTP/2 connection has left, and waits for no answer.
+    /// Set when the client of an HTTP/2 connection has left, so that it waits for no answer.
     pub(crate) is_gone: Flag,
     /// Set when an HTTP/2 connection ends because of too many control frames.
     pub(crate) is_flooded: Flag,

@@ -1,4 +1,4 @@
-//! Measures how short of memory the process is, and decides which load is shed. The cheapest load goes first.
+//! Measures how short of memory the process is, and decides which load is shed: first the load that is cheapest to lose.
 //!
 //! Near `max_memory`, new connections are refused and idle connections closed. At `max_memory`, requests are refused before any work is
 //! done for them. Requests under way are completed. Each state ends when memory is 5 % of `max_memory` below the state's start, so that the
@@ -32,7 +32,7 @@ pub enum Pressure {
     None,
     /// New connections are refused, and idle ones closed.
     Near,
-    /// New requests are refused, in addition to new and idle connections.
+    /// New requests are refused, too, in addition to the effects of [`Near`](Self::Near).
     Full,
 }
 

@@ -38,7 +38,7 @@ pub struct Listener {
 /// The parts of a server.
 #[derive(Debug)]
 pub struct ServerParts<S> {
-    /// The service, with its settings. A request gets the service in force when it begins.
+    /// The service, with its settings. A request gets the service that is in force when the request begins.
     pub service: Arc<ArcSwap<S>>,
     /// The counters.
     pub metrics: Arc<ServerMetrics>,

@@ -182,7 +182,7 @@ impl<B: ResponseBody> Offered<B> {
             activity,
             rest: Bytes::new(),
             offered: 0,
-            // Begins with a small part, so that a window that is small from the start is noticed at once.
+            // Begins with a small part, so that a flow-control window that is small from the start is noticed at once.
             small: 1,
         }
     }

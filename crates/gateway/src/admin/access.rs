@@ -134,8 +134,8 @@ impl<'a> Access<'a> {
         Ok(Asker::Local)
     }
 
-    /// Returns a cookie for later requests of the status page. A document always sets the cookie. Other answers renew it when half of
-    /// its life is over. `None` if no cookie is needed.
+    /// Returns a cookie for later requests of the status page. The page's HTML document always sets the cookie. Other answers renew the
+    /// cookie when half of its life is over. `None` if no cookie is needed.
     pub(super) fn cookie(&self, asker: Asker<'_>, is_document: bool) -> Option<HeaderValue> {
         let Asker::Token(token, session) = asker else {
             return None;

@@ -1,4 +1,4 @@
-//! The text of `/metrics`. With many routes, writing it takes many milliseconds, so that time is bounded.
+//! The text of `/metrics`. With many routes, writing the text takes many milliseconds, so the time for writing is bounded.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Logs requests that the admin port refuses. Each address gets at most one line a minute, which counts its refusals.
+//! Logs requests that the admin port refuses. Each address gets at most one line a minute, with the number of its refusals since the last
+//! line.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 /// The shortest time between two lines for one address.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// The most addresses that get lines in that time.
+/// The most addresses that get a line within [`EVERY`].
 const MOST: usize = 64;
 
 /// The addresses that were refused recently.

@@ -64,8 +64,9 @@ impl Sessions {
         Ok(Self { key, started })
     }
 
-    /// Returns the cookie of a token for a port. A document (`is_document`) always gets one. Another answer gets one when half of the
-    /// present cookie's life is over. `session` is the session of the request's cookie, or `None` if the request has the token itself.
+    /// Returns the cookie of a token for a port. The page's HTML document (`is_document`) always gets a cookie. Another answer gets a
+    /// cookie when half of the present cookie's life is over. `session` is the session of the request's cookie, or `None` if the request
+    /// has the token itself.
     pub(super) fn cookie(
         &self,
         port: u16,

@@ -27,7 +27,7 @@ pub(crate) struct UpstreamBody {
     is_http2: bool,
     // The connection, which goes back to the pool at the end of the body. If the body is dropped earlier, the connection is closed.
     lease: Option<Lease>,
-    // Records how the answer ended. `None` if this is already recorded, or not needed.
+    // Records how the answer ended. `None` if the end is already recorded, or need not be recorded.
     report: Option<Report>,
     // The field that the trailers must have. Without this field the answer is not complete.
     trailer: Option<HeaderName>,

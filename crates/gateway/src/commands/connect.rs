@@ -111,7 +111,7 @@ async fn servers(settings: &Settings) -> Vec<Tried> {
             });
         }
         match trying.join_next().await {
-            // If a task panics, its message is already printed, so it is left out here.
+            // If a task panics, its message is already printed, so the task is left out here.
             Some(one) => tried.extend(one),
             None => break,
         }

@@ -313,7 +313,7 @@ fn written_statuses((first, last): &(u16, u16)) -> String {
     }
 }
 
-/// Formats further effects of the limit, beside counting and rejecting.
+/// Formats the effects of a limit, except counting and rejecting.
 fn does(rule: &Rule) -> String {
     let mut does = String::new();
     if let Some(statuses) = &rule.count {

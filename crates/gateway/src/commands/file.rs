@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 /// The environment variable with the path of the configuration.
 const VARIABLE: &str = "TIDEGATE_CONFIG";
-/// The file in the current directory.
+/// The configuration in the current directory.
 const LOCAL: &str = "gateway.yaml";
-/// The file that packages install.
+/// The configuration that packages install.
 const SYSTEM: &str = "/etc/tidegate/gateway.yaml";
 
 /// Returns the files that `-c` names. Without `-c`, returns the file of the environment variable, of the current directory, or of the

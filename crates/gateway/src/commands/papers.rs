@@ -31,7 +31,7 @@ pub(super) fn completions(options: &Completions) {
 /// Writes a page for the program and one for each command.
 pub(super) fn manual(options: &Manual) -> Result<(), Failure> {
     let folder: &Path = &options.folder;
-    // Only the release number, so that all builds of a release write the same pages.
+    // The pages show only the release number, so that all builds of a release write the same pages.
     let program = Cli::command().version(env!("CARGO_PKG_VERSION"));
     let written = clap_mangen::generate_to(program, folder);
     written.map_err(|error| {

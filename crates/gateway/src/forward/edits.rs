@@ -21,7 +21,7 @@ pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<Path
     }
 }
 
-/// Sets `X-Forwarded-Prefix` to the removed segments, after the prefix that a trusted proxy sent.
+/// Sets `X-Forwarded-Prefix` to the prefix that a trusted proxy sent, followed by the removed segments.
 pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: usize) {
     let path = path.path();
     let mut slashes = path.match_indices('/').map(|(at, _)| at);

@@ -20,7 +20,7 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    /// Returns the switch that a request asks for, if its protocol is in `allowed`. The names in `allowed` are in lower case.
+    /// Returns the switch that a request contains, if its protocol is in `allowed`. The names in `allowed` are in lower case.
     pub(super) fn of(request: &mut Request<ClientBody>, allowed: &[Box<str>]) -> Option<Self> {
         if allowed.is_empty() || request.version() != Version::HTTP_11 {
             return None;

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use crate::body::Body;
 use tidegate_config::routes::{CorsSettings, Origins};
 
-/// The header by which a page on the internet may send requests into a private network. Chromium requires it.
+/// The header that permits pages on the internet to send requests into a private network. Chromium requires this permission.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 

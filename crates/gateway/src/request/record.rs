@@ -35,7 +35,7 @@ pub(crate) struct RequestEnd {
     status: Option<StatusCode>,
     access_log: AccessLog,
     metrics: Arc<RouteMetrics>,
-    // The holds that last until the request ends. The body of the answer may contain the cost that they are settled with.
+    // The holds that last until the request ends. The body of the answer may contain the cost by which these holds are settled.
     in_flight: Option<InFlight>,
     unread: Unread,
     // The time until the client left, if it left before the end.

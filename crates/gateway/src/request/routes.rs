@@ -1,4 +1,4 @@
-//! Finds the first route that matches a request. An index spares a comparison with each route.
+//! Finds the first route that matches a request. With an index, a request need not be compared with each route.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Makes the target of a request unambiguous: framing, host and path are checked once for all later steps.
 //!
-//! hyper refuses most malformed requests. This module refuses the remaining requests that two readers could read in different ways.
+//! hyper refuses most malformed requests. This module also refuses requests that two servers could read in different ways.
 
 use std::borrow::Cow;
 
@@ -145,7 +145,8 @@ fn authority<'a, B>(request: &'a Request<B>, hosts: &HeaderLines<'a>) -> Result<
     }
     let in_target = uri.authority().map(|authority| authority.as_str());
     match (in_target, header) {
-        // In HTTP/1 the target replaces the Host header (RFC 9112, 3.2.2). In HTTP/2 the two must be equal.
+        // In HTTP/1 the target replaces the Host header (RFC 9112, 3.2.2). In HTTP/2 the authority of the target and the Host header must
+        // be equal.
         (Some(target), Some(host)) if request.version() == Version::HTTP_2 && target != host => {
             Err(BAD_HOST)
         }

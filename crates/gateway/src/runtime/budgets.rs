@@ -62,7 +62,7 @@ impl Budgets {
         Ok(self.report(budgets).await)
     }
 
-    /// Resets the budgets of the client called `name` under all plans. Returns the budgets of its current plan.
+    /// Resets the budgets of the client called `name` under all plans. Returns the budgets of the client's current plan.
     pub(crate) async fn reset(&self, name: &str) -> Result<Report, NoReport> {
         let budgets = self.find(name)?;
         let all = budgets.all.iter().map(|(limit, key)| Charge {

@@ -210,7 +210,7 @@ fn upstreams(
     upstreams
 }
 
-/// Returns the headers that choose routes. Every route needs the list, so that no upstream mistakes another header for a listed one.
+/// Returns the headers that choose routes. Every route needs the list, so that no upstream mistakes another header for a listed header.
 fn matched_headers(routes: &[RouteSettings]) -> Vec<HeaderName> {
     let conditions = routes
         .iter()

@@ -8,8 +8,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use tidegate_config::{Settings, StoreSettings};
 
 /// Returns a fingerprint of each setting, for a comparison by another process of this version. Readers of a fingerprint could guess the
-/// setting from which it was made. So for a secret it only shows whether one is set, and for a URL it leaves out user, password and
-/// parameters.
+/// setting from which it was made. So the fingerprint of a secret only shows whether a secret is set, and the fingerprint of a URL leaves
+/// out user, password and parameters.
 pub(crate) fn fingerprints(settings: &Settings) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (key, mut text) in settings.fixed.texts() {
