@@ -4,12 +4,12 @@ use crate::{Calendar, Counter, Micros, Mode, Numbers, QuotaError, Verdict, Windo
 
 /// An algorithm of a limit: [`check`](Self::check) decides, and [`commit`](Self::commit) charges.
 ///
-/// In a fresh state (its `Default`) no unit is used. `cost` is at least 1 and at most [`Algorithm::capacity`].
+/// The `Default` of a state is fresh: it has no used units. A cost that is checked has at least 1 unit and at most [`Algorithm::capacity`].
 pub trait Algorithm {
     /// The record of used units, per key.
     type State: Default;
 
-    /// The modes in which gateways can share a limit.
+    /// The modes in which gateways can share a limit of this algorithm.
     const MODES: &'static [Mode];
 
     /// Whether an admitted request waits for its turn.
@@ -24,8 +24,9 @@ pub trait Algorithm {
     /// Returns the most units that can be admitted at once: the limit that a client sees.
     fn capacity(&self) -> u64;
 
-    /// Decides whether a cost fits. The check changes the state in one case only: if a stamp is further ahead of `now` than the key's
-    /// period, the clock stepped back. The stamp is then moved back, so that no client is locked out until the clock catches up.
+    /// Decides whether a cost fits. The check changes the state only if the clock stepped back, so that a stamp is more than a
+    /// [period](Self::period) after `now`. The check moves this stamp back, because the client would otherwise be refused until the clock
+    /// catches up.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 
     /// Charges a cost that [`Algorithm::check`] allowed at the same `now`, and updates the verdict's numbers.
@@ -34,15 +35,15 @@ pub trait Algorithm {
         verdict.remaining -= cost;
     }
 
-    /// Charges a cost, whether or not it fits: units beyond the capacity count, too. A sum that is too large to be exact is cut to the
-    /// largest exact number.
+    /// Charges a cost, whether or not it fits. Used units beyond the capacity count, too. Units beyond the largest sum that the algorithm
+    /// can count exactly are dropped.
     fn charge(&self, state: &mut Self::State, cost: u64, now: Micros);
 
     /// Returns the used units beyond the capacity; 0 if there are none.
     fn excess(&self, state: &Self::State, now: Micros) -> u64;
 
-    /// Returns the us in which `units` used units become free, if units become free one after another. `None` if they become free together,
-    /// at [`counts_until`](Self::counts_until).
+    /// Returns the us in which `units` used units become free, if this time depends only on their number. `None` if it depends on the time
+    /// of their charge. Such units are free at [`counts_until`](Self::counts_until) at the latest.
     fn time(&self, _units: u64) -> Option<Micros> {
         None
     }
@@ -57,7 +58,7 @@ pub trait Algorithm {
     /// evenly uses its whole capacity in this time.
     fn period(&self) -> Micros;
 
-    /// Returns the time from which a charge of time `at` no longer counts, even if it filled the capacity.
+    /// Returns the time from which a charge that was made at `at` no longer counts, even if it filled the capacity.
     fn counts_until(&self, at: Micros) -> Micros {
         at + self.period()
     }
@@ -80,7 +81,8 @@ pub trait Algorithm {
         None
     }
 
-    /// Returns the windows of an algorithm that counts per window, if all windows have the same length. Gateways can add up such counts.
+    /// Returns the windows of an algorithm that counts in windows of one length. Several gateways can add up their counts of one window.
+    /// `None` for every other algorithm.
     fn counter(&self) -> Option<Counter> {
         None
     }
@@ -95,15 +97,15 @@ pub trait Algorithm {
         reset
     }
 
-    /// Returns the `retry_after` of a cost, computed from the refusal of a smaller cost. `None` if the refusal does not determine it. It is
-    /// then between the refusal's `retry_after` and its `reset`.
+    /// Returns the `retry_after` of a cost, computed from the refusal of a smaller cost. `None` if the refusal shows only that the result
+    /// is between the refusal's `retry_after` and `reset`.
     fn wait_of(&self, cost: u64, smaller: &Verdict) -> Option<Micros> {
         let is_open = cost < self.capacity() && smaller.retry_after < smaller.reset;
         (!is_open).then_some(smaller.reset)
     }
 
     /// Returns the used units of a key whose debt exceeds the capacity, given the `reset` of its verdict. 0 for an algorithm whose `reset`
-    /// does not show them.
+    /// does not show the used units.
     fn debt_of(&self, _reset: Micros) -> u64 {
         0
     }
@@ -131,7 +133,7 @@ pub trait Algorithm {
         Self: Copy,
     {
         let share = (self.capacity() / parts.max(1)).max(1);
-        // A smaller capacity always fits.
+        // `with_capacity` accepts every smaller capacity.
         self.with_capacity(share).unwrap_or(*self)
     }
 }

@@ -1,7 +1,7 @@
-//! `block`: refuses a key for a time after it exceeded its limit, even if units are free again before the end.
+//! `block`: refuses a key for a time after it exceeded its limit, even if units become free before this time is over.
 //!
 //! A refusal by the limit itself starts a block. A refusal by another limit of the same request does not. During a block every request is
-//! refused. If `extend` is set, each refused request starts the block anew. `lua/block.lua` computes the same.
+//! refused. If `extend` is set, each refused request starts the block anew. `lua/block.lua` computes the same results.
 
 use crate::{Micros, Verdict};
 
@@ -17,7 +17,8 @@ pub struct Block {
 impl Block {
     /// Applies a block that ends at `until` (0: no block) to the verdict.
     ///
-    /// A block that lasts for longer than the span is cut to it: the clock stepped back, or the configured span has become shorter.
+    /// A block that would last longer than `span` is cut to `span`. The cause is a clock that stepped back, or a shorter span after a
+    /// reload.
     pub(crate) fn check(&self, until: &mut Micros, now: Micros, verdict: &mut Verdict) {
         *until = (*until).min(now + self.span);
         let left = until.saturating_sub(now);

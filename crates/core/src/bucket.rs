@@ -1,9 +1,9 @@
-//! The quota of both buckets: token buckets and leaky buckets charge the same kind of debt, which is paid off continuously.
-//! `lua/token_bucket.lua` and `lua/leaky_bucket.lua` compute the same.
+//! The quota of token buckets and leaky buckets. A charge to either bucket adds to a debt, which is paid off continuously.
+//! `lua/token_bucket.lua` and `lua/leaky_bucket.lua` compute the same results.
 
 use crate::{Algorithm, Debt, Meter, Micros, Mode, Numbers, QuotaError, Rate, Verdict};
 
-/// The quota of a bucket. With `QUEUE` it is a leaky bucket, whose requests wait for their turn.
+/// The quota of a bucket. If `QUEUE` is true, it is a leaky bucket, whose requests wait for their turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket<const QUEUE: bool> {
     meter: Meter,
@@ -17,7 +17,7 @@ impl<const QUEUE: bool> Bucket<QUEUE> {
     ///
     /// # Errors
     ///
-    /// The capacity or the rate is 0, or they are too large together.
+    /// The capacity or the rate is 0, the rate's span is too long, or the capacity is too large for the rate.
     pub fn new(capacity: u64, rate: Rate) -> Result<Self, QuotaError> {
         let meter = Meter::new(Self::CAPACITY, capacity, rate)?;
         Ok(Self { meter })
@@ -48,7 +48,7 @@ impl<const QUEUE: bool> Algorithm for Bucket<QUEUE> {
     fn check(&self, state: &mut Debt, cost: u64, now: Micros) -> Verdict {
         let mut verdict = self.meter.check(state, cost, now);
         if QUEUE && verdict.allowed {
-            // `reset` does not include this request's cost yet, so it is the time until its turn.
+            // `reset` does not include this request's cost yet, so it is the time until the request's turn.
             verdict.delay = verdict.reset;
         }
         verdict

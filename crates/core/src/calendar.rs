@@ -21,7 +21,7 @@ impl Calendar {
         ascends.then_some(Self { name, starts })
     }
 
-    /// Returns the name of its windows.
+    /// Returns the name of the windows, which is a part of keys.
     pub const fn name(&self) -> &str {
         &self.name
     }
@@ -34,7 +34,7 @@ impl Calendar {
         }
     }
 
-    /// Returns the start and end of the window at `now`, and the end of the next one.
+    /// Returns the start and end of the window at `now`, and the end of the next window.
     pub fn windows(&self, now: Micros) -> [Micros; 3] {
         let next = self.starts.partition_point(|start| *start <= now);
         if let [end, next_end, ..] = self.starts[next..] {

@@ -1,7 +1,7 @@
 //! `fixed_window` by the calendar: at most the limit per day or month of a time zone.
 //!
 //! A fixed window whose starts and ends come from a [`Calendar`]. Promise: at most the limit per window. `lua/calendar_window.lua` computes
-//! the same. Each call sends it the windows around `now`.
+//! the same results. Each call sends the script the windows around `now`.
 
 use crate::numbers::{MAX_SPAN, at_most, nonzero};
 use crate::{Algorithm, Calendar, Micros, Mode, Numbers, QuotaError, Verdict, WindowCount};
@@ -11,8 +11,8 @@ const LEEWAY: Micros = 1_000_000;
 
 /// The quota of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The limit comes first, as in every other quota. The capacity is then at the same offset in all of them, so that no branch on the
-// algorithm is needed to read it.
+// The limit comes first, as in every other quota. The capacity is then at one offset in all quotas, so that reading it needs no branch on
+// the algorithm.
 #[repr(C)]
 pub struct CalendarWindow {
     limit: u64,

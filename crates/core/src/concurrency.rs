@@ -1,15 +1,15 @@
 //! `concurrency`: a bound on the number of requests that run at the same time.
 //!
 //! Admits cost c when the held units + c <= the limit. Only [holds](crate::KeyHolds) count as used units. The end or lapse of a hold
-//! charges no unit. Promise: at most the limit at any time. `lua/concurrency.lua` computes the same.
+//! charges no unit. Promise: at any time, at most `limit` units are held. `lua/concurrency.lua` computes the same results.
 
 use crate::numbers::{at_most, window_quota, written_span};
 use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 
-/// The largest limit. It bounds the number of holds that Redis stores under one key.
+/// The largest limit. This number bounds the holds that Redis stores under one key.
 const LARGEST: u64 = 1_000_000;
 
-/// The `retry_after` of a refusal, in us. It is a guess, because the end of a running request cannot be computed.
+/// The `retry_after` of a refusal, in us. The value is a guess, because the end of a running request cannot be computed.
 const RETRY_AFTER: Micros = 1_000_000;
 
 /// The quota of a concurrency limit.

@@ -14,10 +14,10 @@ pub struct Counter {
 /// The counts of the current window and of the window before it, in units of cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowPair {
-    /// When the current window started, in us.
+    /// The time at which the current window started, in us.
     pub start: Micros,
-    /// The units admitted in it.
+    /// The units admitted in the current window.
     pub current: u64,
-    /// The units admitted in the window before.
+    /// The units admitted in the previous window.
     pub previous: u64,
 }

@@ -3,13 +3,13 @@
 //! A debt is counted in parts of a unit of cost. A unit has `weight` parts, and `pay` parts are paid off each microsecond. So a
 //! rate of n per P is exact in integers: `weight / pay = P / n`.
 //!
-//! A cost that is set by a response may bring the debt above the capacity. No request is then admitted until enough of the debt is paid
-//! off. A debt is bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand times the
-//! capacity, where the rate allows that.
+//! A cost that is set by a response may bring the debt above the capacity. While the debt is above the capacity, no request is admitted. A
+//! debt is bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand times the capacity,
+//! where the rate allows that.
 //!
 //! If the quota changes, the debt keeps its units, and is paid off at the new rate from the time when it was last written.
 //!
-//! `lua/debt.lua` computes the same.
+//! `lua/debt.lua` computes the same results.
 
 mod rate;
 mod weights;
@@ -26,7 +26,7 @@ pub struct Debt {
     pub owed: u64,
     /// The time at which the debt was last written, in us.
     pub at: Micros,
-    /// The number of parts of a unit of cost. It is 0 in a fresh state alone.
+    /// The number of parts of a unit of cost. It is 0 only in a fresh state.
     pub weight: u64,
 }
 
@@ -47,7 +47,7 @@ impl Meter {
     ///
     /// # Errors
     ///
-    /// The capacity or the rate is 0, or they are too large together.
+    /// The capacity or the rate is 0, the rate's span is too long, or the capacity is too large for the rate.
     pub fn new(what: &'static str, capacity: u64, rate: Rate) -> Result<Self, QuotaError> {
         nonzero(what, capacity)?;
         nonzero("rate", rate.count)?;
@@ -148,8 +148,8 @@ impl Meter {
         debt.at + self.weighed(debt).div_ceil(self.pay)
     }
 
-    /// Returns the largest possible debt, in parts. Larger debts are cut to it. It stays exact when one payment is added, and it is paid
-    /// off within [`MAX_SPAN`].
+    /// Returns the largest possible debt, in parts. A larger debt is cut to this bound. A debt up to the bound is paid off within
+    /// [`MAX_SPAN`], and stays exact if it is rounded up to a multiple of `pay`.
     fn most_owed(&self) -> u64 {
         let exact = MAX_EXACT - self.pay;
         let longest = MAX_SPAN.saturating_mul(self.pay);

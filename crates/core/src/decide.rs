@@ -11,7 +11,7 @@ pub struct Budget<'a> {
     pub state: State,
     /// Units to charge, from 1 to the quota's capacity.
     pub cost: u64,
-    /// Whether the limit is only observed: it counts, and refuses no request.
+    /// Whether the limit is observed: it counts requests, but refuses none.
     pub observed: bool,
     /// The block that begins when the key exceeds the limit, if the limit has one.
     pub block: Option<Block>,
@@ -19,9 +19,9 @@ pub struct Budget<'a> {
     pub blocked_until: Micros,
     /// The time after which the request's hold lapses unless it is renewed, in us. `None` if the request is charged at once.
     pub lease: Option<Micros>,
-    /// The ID of this request's hold. No other request under the key has it.
+    /// The ID of this request's hold. No other request under the key has the same ID.
     pub hold: HoldId,
-    /// The holds of requests under the key.
+    /// The holds of all running requests under the key.
     pub holds: KeyHolds,
 }
 
@@ -122,13 +122,13 @@ impl<'a> Budget<'a> {
         if units == 0 {
             return;
         }
-        // The check moves stamps if the clock stepped back.
+        // The verdict is ignored: the check only moves stamps back if the clock stepped back.
         self.quota.check(&mut self.state, 1, now);
         self.quota.charge(&mut self.state, units, now);
     }
 
-    /// Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if the hold is missing. It has then ended
-    /// before, was lost, or lapsed, in which case a check charged its units.
+    /// Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if the hold is missing, because it has
+    /// already ended, was lost, or lapsed. The units of a lapsed hold were charged by a check.
     pub fn end(&mut self, id: HoldId, used: u64, now: Micros) -> bool {
         let is_held = self.holds.end(id);
         if is_held {
@@ -138,10 +138,10 @@ impl<'a> Budget<'a> {
     }
 }
 
-/// Decides one request: writes a verdict per budget, and charges all budgets if every enforced budget allows the request. Returns whether the
-/// request is admitted. An observed budget is charged with the others if it allows the request itself.
+/// Decides one request: writes a verdict per budget, and charges all budgets if every enforced budget allows the request. Returns whether
+/// the request is admitted. An observed budget that refuses the request is not charged.
 ///
-/// `verdicts` has the length of `budgets`. `lua/decide.lua` computes the same.
+/// `verdicts` has the length of `budgets`. `lua/decide.lua` computes the same results.
 ///
 /// ```
 /// use tidegate_core::{Budget, Quota, Rate, TokenBucket, Verdict, decide};

@@ -1,7 +1,7 @@
 //! `fixed_window`: at most the limit per window. Windows start at multiples of their length since the epoch.
 //!
-//! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any span of one
-//! window. `lua/fixed_window.lua` computes the same.
+//! Admits cost c when count + c <= limit. Promise: at most the limit per window, and so at most twice the limit in any span of a window's
+//! length. `lua/fixed_window.lua` computes the same results.
 
 use crate::numbers::{MAX_SPAN, at_most, window_quota, written_span};
 use crate::{

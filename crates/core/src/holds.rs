@@ -5,17 +5,17 @@
 //! hold has no effect. So renewals and ends may be repeated.
 //!
 //! The next check of a key drops lapsed holds, and charges their reserved units. If the request of a lapsed hold still runs, its gateway
-//! takes the hold again, and the end charges the used units, too. Such a request costs more, and never less. `concurrency` charges no
-//! units.
+//! takes the hold again, and the end charges the used units, too. Such a request may cost more than it used, but never less. `concurrency`
+//! charges no units.
 //!
-//! `lua/holds.lua` computes the same.
+//! `lua/holds.lua` computes the same results.
 
 use std::fmt;
 
 use crate::Micros;
 
-/// The ID of one request's holds, the same under every key. No two requests have the same ID, even in different gateways. 0 is the ID of a
-/// request without holds.
+/// The ID of one request's holds. All holds of the request have this ID, under every key. No two requests have the same ID, even in
+/// different gateways. 0 is the ID of a request without holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldId(pub u64);
 
@@ -26,7 +26,7 @@ impl fmt::Display for HoldId {
     }
 }
 
-/// A hold of one request under one key. It does not change while the request runs.
+/// A hold of one request under one key. ID, units and lease do not change while the request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The ID of the request's holds.
@@ -81,8 +81,8 @@ impl KeyHolds {
         held.is_some_and(|held| held.find(id).is_ok())
     }
 
-    /// Drops the holds that have lapsed at `now`. Returns their units and their latest lapse. If the clock stepped back, no hold lasts for
-    /// longer than the greater of `lease` and its own lease.
+    /// Drops the holds that have lapsed at `now`. Returns their units and their latest lapse. If the clock stepped back, cuts the holds, so
+    /// that none lasts longer than the greater of `lease` and its own lease.
     pub(crate) fn sweep(&mut self, lease: Micros, now: Micros) -> (u64, Micros) {
         let Some(held) = &mut self.0 else {
             return (0, 0);
@@ -107,7 +107,7 @@ impl KeyHolds {
         lapsed
     }
 
-    /// Takes a hold, or renews it. It lapses after its lease, counted from `now`.
+    /// Takes a hold, or renews it. The hold lapses after its lease, counted from `now`.
     pub fn take(&mut self, hold: Hold, now: Micros) {
         let held = self.0.get_or_insert_with(|| {
             Box::new(Held {
@@ -121,7 +121,7 @@ impl KeyHolds {
             Ok(index) => {
                 let old = std::mem::replace(&mut held.entries[index], entry);
                 held.units -= old.hold.units;
-                // The clock stepped back.
+                // The clock stepped back, so the earliest and the latest lapse may have moved.
                 if lapse < old.lapse {
                     held.count();
                     return;
@@ -151,7 +151,7 @@ impl KeyHolds {
         true
     }
 
-    /// Adds one hold for the requests of other gateways, so that `all` units are held in total. It lapses after `lease` us.
+    /// Adds one hold for the requests of other gateways, so that `all` units are held in total. This hold lapses after `lease` us.
     pub fn count_others(&mut self, all: u64, lease: Micros, now: Micros) {
         let id = HoldId::default();
         self.end(id);
@@ -179,7 +179,7 @@ impl Held {
         }
     }
 
-    /// Computes the units and both times anew.
+    /// Computes `units`, `first` and `last` anew.
     fn count(&mut self) {
         let (mut units, mut first, mut last) = (0, Micros::MAX, 0);
         for Entry { hold, lapse } in &self.entries {

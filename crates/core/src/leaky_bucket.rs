@@ -1,8 +1,8 @@
 //! `leaky_bucket`: a queue that drains at a constant rate.
 //!
-//! Admits cost c when waiting + c <= Q. Waiting units drain continuously at n per P. An admitted request is released when all units before
-//! it have drained, after its [`Verdict::delay`](crate::Verdict::delay). Its own units count as waiting until they have drained, too.
-//! Promise: releases are at least P/n apart, to the microsecond, and at most Q units wait.
+//! With a queue of Q units and a drain of n units per time P, admits cost c when waiting + c <= Q. Waiting units drain continuously. An
+//! admitted request is released when all units before it have drained, after its [`Verdict::delay`](crate::Verdict::delay). Its own units
+//! count as waiting until they have drained, too. Promise: releases are at least P/n apart, to the microsecond, and at most Q units wait.
 
 use crate::bucket::Bucket;
 

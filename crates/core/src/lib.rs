@@ -3,8 +3,8 @@
 //! This crate defines the algorithms. The memory store runs this code, and `lua/*.lua` must compute the same numbers. The crate has no
 //! clock, no store, no request and no configuration. State and time are arguments, and the result is a [`Verdict`].
 //!
-//! Decisions use integers below 2^53 alone, because Lua's numbers are doubles, which round larger integers. [`QuotaError`] refuses a quota
-//! whose products could leave that range.
+//! Decisions use only integers below 2^53, because Lua's numbers are doubles, which round larger integers. A quota whose products could
+//! leave that range is refused with a [`QuotaError`].
 
 mod algorithm;
 mod block;

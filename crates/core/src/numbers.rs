@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A time since the Unix epoch, or a span of time, in whole microseconds.
 pub type Micros = u64;
 
-/// Returns a duration in whole microseconds; the largest number if it does not fit.
+/// Converts a duration to whole microseconds. A duration that does not fit becomes the largest number.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,7 +20,8 @@ pub fn micros(duration: Duration) -> Micros {
 /// The largest integer in decisions, 2^53 - 1. Lua's numbers are doubles, which round larger integers.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// The longest time until a key equals a fresh one, 2^52 us (142 years). The sum of today's time and this span is below [`MAX_EXACT`].
+/// The longest time until all used units of a key are free again, 2^52 us (142 years). The sum of today's time and this span is below
+/// [`MAX_EXACT`].
 pub const MAX_SPAN: Micros = 1 << 52;
 
 /// The longest window, 31 days.
@@ -99,7 +100,7 @@ pub enum QuotaError {
     Zero(&'static str),
     /// The window, or a rate's span, is longer than [`MAX_WINDOW`].
     LongWindow,
-    /// The window is an hour or longer, and not a whole number of milliseconds, which `sliding_window_counter` needs.
+    /// The window of a `sliding_window_counter` is an hour or longer, but not a whole number of milliseconds.
     UnevenWindow,
     /// The named number is too large for the other numbers of the quota.
     TooLarge {
@@ -131,7 +132,7 @@ impl fmt::Display for QuotaError {
 
 impl std::error::Error for QuotaError {}
 
-/// Returns the number itself, or the error that names it if it is zero.
+/// Returns the number, or an error with its name `what` if the number is zero.
 pub(crate) fn nonzero(what: &'static str, number: u64) -> Result<u64, QuotaError> {
     if number == 0 {
         return Err(QuotaError::Zero(what));

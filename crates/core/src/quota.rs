@@ -205,7 +205,7 @@ macro_rules! quota {
 }
 
 /// Calls the macro `$to` with one row for each algorithm. A row has the name of the algorithm and of its module, its type, and the type of
-/// its state. It ends with the files of `lua/` that the algorithm's script needs beside `<name>.lua`.
+/// its state. The row ends with the files of `lua/` that the algorithm's script needs beside `<name>.lua`.
 #[macro_export]
 macro_rules! algorithms {
     ($to:ident) => {
@@ -233,8 +233,8 @@ impl Quota {
         }
     }
 
-    /// Returns a `reset` or `retry_after` in us, as if `units` were charged at `now` as well. `wait` is its value without them. Units above
-    /// the capacity do not count.
+    /// Returns a `reset` or `retry_after` in us, as if `units` were charged at `now` as well. `wait` is the value without these units.
+    /// Units above the capacity do not count.
     pub(crate) fn later(&self, wait: Micros, units: u64, now: Micros) -> Micros {
         match self.time(units.min(self.capacity())) {
             Some(time) => wait + time,
@@ -242,18 +242,18 @@ impl Quota {
         }
     }
 
-    /// Whether clients receive the `reset` of a verdict. Limits of `concurrency` have none, because held units may become free at any
+    /// Whether clients receive the `reset` of a verdict. Limits of `concurrency` have no `reset`, because held units may become free at any
     /// moment.
     pub fn has_reset(&self) -> bool {
         self.lease().is_none()
     }
 
-    /// Returns a quota of the same algorithm whose state expires within a second. Calls use it to check that a server decides. The windows
-    /// of a calendar would be too long, so a fixed window takes their place.
+    /// Returns a quota of the same algorithm whose state expires within a second. It is for test calls that check whether a server decides.
+    /// A fixed window takes the place of a calendar's windows, which are longer.
     ///
     /// # Errors
     ///
-    /// It returns no error, because the numbers are constants that fit.
+    /// None, because the numbers are constants that fit.
     pub fn brief(&self) -> Result<Self, QuotaError> {
         const UNITS: u64 = 1_000;
         const SPAN: Micros = 10_000;

@@ -2,7 +2,7 @@
 //!
 //! Admits cost c when current + c + previous × (window − elapsed)/window <= limit. This estimate assumes that the previous window's
 //! requests came evenly. Promise: the estimate never exceeds the limit, and the true count of any window stays below twice the limit.
-//! `lua/sliding_window_counter.lua` computes the same.
+//! `lua/sliding_window_counter.lua` computes the same results.
 
 use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
 use crate::{Algorithm, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};

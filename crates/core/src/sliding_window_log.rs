@@ -1,15 +1,15 @@
 //! `sliding_window_log`: the exact sliding window, one entry per admitted request.
 //!
 //! Admits cost c when the units admitted in (now − window, now] plus c are at most the limit. Two requests in one microsecond are two
-//! entries. Promise: at most the limit in any window. It keeps up to `limit` entries a key, so choose it for small limits.
-//! `lua/sliding_window_log.lua` computes the same.
+//! entries. Promise: at most the limit in any window. Each key has up to `limit` entries, so choose this algorithm for small limits.
+//! `lua/sliding_window_log.lua` computes the same results.
 
 use std::collections::VecDeque;
 
 use crate::numbers::{MAX_EXACT, at_most, window_quota, written_span};
 use crate::{Algorithm, Micros, Mode, Numbers, QuotaError, Verdict};
 
-/// The most entries that one key may hold: 16 MB in memory, 10 MB in Redis.
+/// The most entries of one key, which take 16 MB in memory, or 10 MB in Redis.
 const LARGEST: u64 = 1_000_000;
 
 /// The capacity, in entries, above which a log releases memory that it no longer needs.
@@ -17,8 +17,8 @@ const LARGE: usize = 1_024;
 
 /// The admitted requests, oldest first.
 ///
-/// An entry's `extra` is the sum of (units - 1) over this entry and all entries before it. So the units between two entries are a
-/// difference, and need no loop.
+/// An entry's `extra` is the sum of (units - 1) over this entry and all entries before it. So the units of a range of entries are the
+/// difference of two numbers, and need no loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     entries: VecDeque<Entry>,
@@ -74,8 +74,8 @@ impl Stamps {
         }
     }
 
-    /// Replaces all entries ahead of `now` by one entry at `now`, with their units. The script does the same in Redis, without a loop over
-    /// the entries.
+    /// Replaces all entries ahead of `now` by one entry at `now`, with their units. The script also replaces them in Redis, without a loop
+    /// over the entries.
     fn gather(&mut self, now: Micros) {
         let moved = self.entries.partition_point(|entry| entry.stamp <= now);
         let units = self.units(moved, self.entries.len());
@@ -222,7 +222,7 @@ impl Algorithm for SlidingWindowLog {
         Some(self.window.to_string())
     }
 
-    /// The added charge is the last to leave the window.
+    /// Returns the window's length, because the added charge leaves the window last.
     fn reset_with(&self, _reset: Micros, _units: u64) -> Micros {
         self.window
     }

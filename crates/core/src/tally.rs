@@ -3,13 +3,13 @@
 
 use crate::{MAX_EXACT, Micros, Quota, State, Verdict};
 
-/// The counts of a window and of the window before it. After a reset, the counts kept for other gateways are minus this gateway's own
-/// counts, so that the sum is zero.
+/// The counts of a window and of the window before it. A count may be negative: after a reset, this gateway sets the counts of other
+/// gateways to minus its own counts, so that the sum is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TallyCounts {
     /// The count of the current window.
     pub current: i64,
-    /// The count of the window before.
+    /// The count of the previous window.
     pub previous: i64,
 }
 
@@ -148,9 +148,9 @@ impl Tally {
         *count = (*count - signed(cost)).max(0);
     }
 
-    /// Applies an answer of the store, at `now` by the store's clock. Returns the units of all gateways beyond the limit, and the part of
-    /// them that was counted after the previous answer. For the first answer, both are the part that this gateway counted, because another
-    /// configuration may have allowed the rest.
+    /// Applies an answer of the store, at `now` by the store's clock. Returns the units that all gateways counted beyond the limit, and the
+    /// number of these units that were counted after the previous answer. For the first answer, both numbers include only the units of this
+    /// gateway, because another configuration may have allowed the units of other gateways.
     pub fn learn(&mut self, quota: &Quota, totals: TallyTotals, now: Micros) -> (u64, u64) {
         if totals.start > self.start {
             self.turn_to(totals.start);
@@ -176,7 +176,8 @@ impl Tally {
         (if seen.is_some() { all } else { more }, more)
     }
 
-    /// Applies a reset, after which the store has no counts. The counts of others become negative, so that all used units are dropped.
+    /// Applies a reset, after which the store has no counts. The counts of other gateways become negative, so that the sum of all counts is
+    /// zero.
     pub fn forget(&mut self) {
         self.others = TallyCounts::default().without(self.own);
     }
@@ -186,8 +187,8 @@ impl Tally {
         self.copy != TallyCounts::default()
     }
 
-    /// Moves the counts that the store has from this gateway to the others. The caller does this when the gateway gets a new ID: the store
-    /// has these counts under the old one. Returns false if the store has none.
+    /// Moves the counts that the store has from this gateway to the counts of other gateways. The caller does this when the gateway gets a
+    /// new ID: the store has these counts under the old one. Returns false if the store has none.
     pub fn leave_told(&mut self) -> bool {
         let has_told = self.has_told();
         let copy = std::mem::take(&mut self.copy);
@@ -210,7 +211,7 @@ impl Tally {
 
     fn decide(&mut self, quota: &Quota, used: TallyCounts, cost: u64, now: Micros) -> Verdict {
         let mut state = state(quota, self.start, used);
-        // A cost that never fits the share counts as the whole share.
+        // A cost above the share's capacity is admitted if the whole share is free.
         let fitting = cost.min(quota.capacity());
         let mut verdict = quota.check(&mut state, fitting, now);
         if verdict.allowed {
@@ -225,8 +226,8 @@ impl Tally {
         self.own.current = self.own.current.saturating_add(signed(cost)).min(most);
     }
 
-    /// Moves to the window of `now`. A window that starts after `now`, by one length at most, stays. If it starts later than that, the
-    /// clock stepped back: the start is corrected, and the counts are kept.
+    /// Moves to the window of `now`. A window that starts up to one length after `now` stays. If it starts later, the clock stepped back:
+    /// the start is corrected, and the counts are kept.
     fn turn(&mut self, now: Micros) {
         let start = now - now % self.window;
         if self.start > now + self.window {

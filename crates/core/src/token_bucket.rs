@@ -1,7 +1,7 @@
 //! `token_bucket`: bursts up to the capacity, and a sustained rate.
 //!
-//! Admits cost c when debt + c <= C. The debt starts at 0 and is paid off continuously at n per P. Promise: at most C + n·t/P in any span
-//! t, without the costs that responses add.
+//! With capacity C and a refill of n units per time P, admits cost c when debt + c <= C. The debt starts at 0 and is paid off continuously
+//! at n per P. Promise: at most C + n·t/P units in any span t. Costs that responses add do not count here.
 
 use crate::bucket::Bucket;
 

@@ -4,13 +4,13 @@ use crate::Micros;
 
 /// One limit's answer: whether the request fits, and the numbers for clients.
 ///
-/// If all limits admit the request, `remaining` and `reset` include its cost. If this limit or another refuses it, they describe the state
-/// without it.
+/// If all limits admit the request, `remaining` and `reset` include its cost. If any limit refuses the request, both numbers describe the
+/// state without its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether this limit allows the request.
     pub allowed: bool,
-    /// Whether the refusal has only one cause: units that running requests hold. The request may fit when they end.
+    /// Whether the refusal has only one cause: units that running requests hold. The refused request may fit when the running requests end.
     pub settling: bool,
     /// The units of cost that could still be admitted now.
     pub remaining: u64,

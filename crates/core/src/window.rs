@@ -1,4 +1,4 @@
-//! One count per window, for fixed windows and windows of a calendar. `lua/window.lua` computes the same.
+//! One count per window, for fixed windows and windows of a calendar. `lua/window.lua` computes the same results.
 
 use crate::numbers::MAX_EXACT;
 use crate::{Micros, Verdict};
@@ -8,13 +8,13 @@ use crate::{Micros, Verdict};
 pub struct WindowCount {
     /// The time at which the window started, in us.
     pub start: Micros,
-    /// The units admitted in it.
+    /// The units admitted in the window.
     pub count: u64,
 }
 
 impl WindowCount {
-    /// Returns the count in force: the count of the window that starts at `start`. After the clock stepped back, it is the count of a later
-    /// window.
+    /// Returns the count of the window that starts at `start`. If the clock stepped back, a later window may have a count already, which is
+    /// returned instead.
     pub(crate) const fn settled(&self, start: Micros) -> Self {
         match self.start >= start {
             true => *self,

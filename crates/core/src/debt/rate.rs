@@ -47,8 +47,8 @@ impl Meter {
         same.ok_or_else(|| close.or(exact).unwrap_or(own))
     }
 
-    /// Returns a meter with another capacity. A full debt is paid off in the same time. If users cannot write the new rate, it is slower by
-    /// less than one part in a thousand. `what` is the capacity's name in YAML.
+    /// Returns a meter with another capacity. A full debt is paid off in the same time as before. If users cannot write the new rate, it is
+    /// slower by less than one part in a thousand. `what` is the capacity's name in YAML.
     pub(crate) fn with_capacity(
         &self,
         what: &'static str,

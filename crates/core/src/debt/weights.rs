@@ -3,8 +3,8 @@
 use super::Meter;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate, gcd};
 
-/// The largest debt for which weights leave room, in multiples of the capacity. It is smaller if the rate would otherwise err by more than
-/// one part in a million.
+/// The largest debt for which weights leave room, in multiples of the capacity. Weights leave less room if the rate would otherwise err by
+/// more than one part in a million.
 const HEADROOM: u64 = 1_000;
 
 /// Converts a debt from `from` parts per unit to `to` parts per unit. The result is rounded up, and is at most `most`.
