@@ -13,7 +13,7 @@ const MOST: usize = 10_000_000;
 ///
 /// # Panics
 ///
-/// If a property fails, or if there are fewer than `least` states. The model then explores less than before.
+/// If a property fails, or if there are fewer than `least` states, which means that the model has shrunk by mistake.
 pub(crate) fn holds<M>(model: M, least: usize)
 where
     M: Model + Debug + Send + Sync + 'static,

@@ -3,8 +3,8 @@
 //! Models `lua/gateways.lua`, and a gateway's `RedisStore::heartbeat` and `Count` (`crates/store/src/redis/mod.rs`,
 //! `crates/redis/src/gateways/count.rs`).
 //!
-//! A tick is the time between two heartbeats. A call and its answer are one step, because a gateway waits for an answer for a small part of
-//! a tick only. The call or the answer may be lost.
+//! A tick is the time between two heartbeats. A call and its answer are one step, because a gateway waits for an answer only for a small
+//! part of a tick. The call or the answer may be lost.
 
 mod promises;
 
@@ -12,7 +12,7 @@ use stateright::{Model, Property};
 
 /// The ticks without a heartbeat after which a gateway is gone.
 const LAPSE: u8 = 3;
-/// The ticks for which Redis must return lower counts before one applies: a heartbeat and the lapse.
+/// The ticks for which Redis must return lower counts before a lower count applies: the lapse plus one heartbeat.
 const ROUND: u8 = LAPSE + 1;
 const MOST: usize = 3;
 
@@ -20,9 +20,9 @@ const MOST: usize = 3;
 enum Protocol {
     /// Each returned count applies at once. In use up to commit 9d78c51.
     Before,
-    /// A lower count applies after a round of answers, even if the gateway has paused between them.
+    /// A lower count applies after answers over `ROUND` ticks, even if the gateway has paused between two answers.
     AnyRound,
-    /// A lower count applies after a round of answers, if the gateway has left out no heartbeat between them.
+    /// A lower count applies after answers over `ROUND` ticks, if the gateway has left out no heartbeat between them.
     Now,
 }
 
@@ -66,7 +66,7 @@ struct State {
     is_up: bool,
     entries: [Option<Entry>; MOST],
     gateways: [Option<Gateway>; MOST],
-    /// The ticks in which Redis ran a heartbeat of another gateway, and none of this one.
+    /// For each gateway, the ticks since its last heartbeat in which Redis ran heartbeats of other gateways.
     silent: [u8; MOST],
     has_run: [bool; MOST],
 }
@@ -84,7 +84,7 @@ enum Action {
     /// Redis starts with its data.
     Restart,
     RestartEmpty,
-    /// A replica takes over. Its data is older by a tick.
+    /// A replica takes over. The replica's data is one tick older.
     PromoteBehind,
     Tick,
 }
@@ -159,7 +159,7 @@ impl State {
                 entries[other].is_some() && is_alive[other] && other != index
             });
             let count = |gateways: [bool; MOST]| gateways.iter().filter(|is| **is).count();
-            // An answer contains a number and no names, so the same number may mean other gateways.
+            // An answer contains a number and no names, so an equal number may mean other gateways.
             if count(others) > count(gateway.knows) {
                 gateway.knows = others;
             }
@@ -189,7 +189,7 @@ impl State {
         }
         self.has_run = [false; MOST];
         for entry in &mut self.entries {
-            // The key itself has a time to live of two lapses.
+            // The Redis key of all records has a time to live of two lapses.
             *entry = entry.filter(|entry| entry.age < 2 * LAPSE);
             if let Some(entry) = entry {
                 entry.age += 1;

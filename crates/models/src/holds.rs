@@ -1,12 +1,12 @@
-//! Holds: a decision takes them in one slot or two. They are renewed, lapse, get lost, are taken again, and end.
+//! Holds: a decision takes a hold in one or two slots. Holds are renewed, lapse, get lost, are taken again, and end.
 //!
 //! Models `lua/holds.lua`, as `lua/decide.lua` and `lua/hold.lua` call it. The modelled parts of a gateway are `Store::renew` and
 //! `Store::end` (`crates/store/src/store/holds.rs`), `Unanswered` (`crates/store/src/registry/unanswered.rs`), and `Caller::take`
 //! (`crates/store/src/redis/script/caller/cross_slot.rs`).
 //!
-//! A slot has a limit of one unit. Its window never ends, so that the model shows each charged unit. A request holds one unit in each of
-//! its slots, and uses no unit, one or two. Times are ticks from now. A lease is two ticks. All requests of `concurrency` are of one
-//! gateway (`Exact::confirmed` in `crates/store/src/redis/exact/holds.rs`).
+//! A slot has a limit of one unit. The window of this limit never ends, so that the model shows each charged unit. A request holds one unit
+//! in each of its slots, and uses no unit, one or two. Times are ticks from now. A lease is two ticks. All requests of `concurrency` are of
+//! one gateway (`Exact::confirmed` in `crates/store/src/redis/exact/holds.rs`).
 
 mod promises;
 mod state;
@@ -39,7 +39,7 @@ struct Holds {
     protocol: Protocol,
     /// The slots of each request. There are two slots.
     requests: &'static [&'static [usize]],
-    /// Whether the limit has a cost. Otherwise it counts running requests.
+    /// Whether the limit has a cost. If not, the limit counts running requests.
     charges: bool,
     /// Redis may lose its data.
     losses: bool,
@@ -113,7 +113,7 @@ impl Holds {
                 let slots = self.requests[request].len() as u8;
                 let held = &mut state.held[request];
                 if held.phase != Phase::Asking {
-                    // Its gateway has crashed.
+                    // The request's gateway has crashed.
                     return;
                 }
                 held.admitted += 1;
@@ -148,7 +148,8 @@ impl Holds {
         self.send_ends(state, request, used);
     }
 
-    /// Returns the ticks after a call for which a gateway assumes that Redis has the hold. Limits with a cost need no such time.
+    /// Returns the ticks after a call for which a gateway assumes that Redis has the hold. 0 for a limit with a cost, whose decisions wait
+    /// for no renewal.
     const fn trust(&self) -> u8 {
         if self.charges { 0 } else { LEASE }
     }
@@ -224,7 +225,7 @@ impl Model for Holds {
         if self.losses {
             actions.push(Action::LoseData);
         }
-        // No tick passes during a decision, because a gateway waits for it for a small part of a lease only.
+        // No tick passes during a decision, because a gateway waits for the answer only for a small part of a lease.
         if !state.held.iter().any(|held| held.phase == Phase::Asking) {
             actions.push(Action::Tick);
         }
@@ -302,7 +303,7 @@ impl Model for Holds {
                 }
             }
             Action::Tick => {
-                // Deadlines are shorter than a tick.
+                // Deadlines are shorter than a tick, so a call with a deadline that has not arrived does not run.
                 next.network.drop_all(|message| match message {
                     Message::Take(..) => true,
                     Message::Renew(..) => self.protocol != Protocol::NoDeadline,

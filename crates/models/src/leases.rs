@@ -23,7 +23,7 @@ enum Protocol {
     Before,
     /// The record of a returned slice stays until the slice would have lapsed.
     Returned,
-    /// If units are sent again to a Redis without data, their record stays, too.
+    /// Like `Returned`, but the record also stays if the gateway sent its units again to a Redis that had lost its data.
     Now,
 }
 
@@ -33,7 +33,7 @@ struct Leases {
     gateways: usize,
     /// The number of calls that each gateway makes.
     calls: u8,
-    /// Calls may run after their gateways have timed out, and twice.
+    /// Calls may run after their gateways have timed out, and may run twice.
     late: bool,
     crashes: bool,
     losses: bool,
@@ -100,7 +100,7 @@ enum Action {
     Spend(usize),
     /// A request finds an empty slice. The call asks for a slice of this size.
     Request(usize, u8),
-    /// The gateway settles spent units, or few units are left.
+    /// The gateway makes a call without a request, because spent units are unsettled, or few units are left.
     Settle(usize),
     /// The gateway returns all units.
     End(usize),
@@ -194,7 +194,7 @@ impl Leases {
         if own.is_some() || ask.lapse > 0 {
             state.due += ask.spent.saturating_sub(slice.charged);
         }
-        // Units that Redis has lost, and units that lapsed after that, are too old to be charged.
+        // Units that Redis has lost, and units that lapsed after the loss, are too old to be charged.
         slice.charged = ask.spent.max(slice.charged);
         state.used += newly;
         let mut left = LIMIT.saturating_sub(state.used + lent + out);
@@ -289,7 +289,7 @@ impl Model for Leases {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for message in state.network.each() {
-            // A message is lost if its gateway times out before it arrives.
+            // A message is lost if its gateway times out before the message arrives.
             actions.push(Action::Arrive(message));
             if self.late && matches!(message, Message::Ask(..)) {
                 actions.push(Action::ArriveTwice(message));
@@ -342,7 +342,7 @@ impl Model for Leases {
             Action::LoseData => {
                 (next.used, next.due) = (0, 0);
                 next.records.fill(None);
-                // All connections end, too.
+                // The loss also ends all connections, so no message under way arrives.
                 next.network = Network::new();
                 for slice in &mut next.slices {
                     slice.charged = slice.settled;

@@ -5,7 +5,7 @@
 //! lost, late or doubled, and a gateway may stop or pause at any moment. `docs/models.md` lists the events that are modelled, and
 //! the gaps.
 //!
-//! Each model has a `Protocol` with variants. A variant that is not in use shows, by its counterexample, why the scripts have changed.
+//! Each model has a `Protocol` with variants. A variant that is not in use shows, by its counterexample, why the scripts were changed.
 
 #[cfg(test)]
 mod explore;

@@ -1,6 +1,6 @@
 //! Messages that are under way. Any of them may arrive next, arrive twice, or never.
 
-/// The messages. They are sorted, so that networks with the same messages are equal states.
+/// The messages. The list is sorted, so that networks with the same messages are equal states.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Network<M>(Vec<M>);
 

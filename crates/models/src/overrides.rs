@@ -3,8 +3,9 @@
 //! Models `lua/override.lua` and `lua/overrides.lua`. The modelled parts of a gateway are `Overrides::compare`
 //! (`crates/overrides/src/keeper/comparing.rs`) and the deadline of a change (`Shards::eval_in_time` in `crates/redis/src/shards.rs`).
 //!
-//! At the start, an override without an end is in Redis, in its copy, and on both gateways. A change and its answer can be late or
-//! lost. A read and its answer are one step. A gateway that is paused or cut off makes no step.
+//! At the start, an override without an end is in Redis, in its copy, and on both gateways. A change and its answer can be late or lost. A
+//! read and its answer are one step. A gateway that is paused or cut off makes no step. The generation is a number in Redis. If it has
+//! changed, a gateway compares all entries with Redis.
 
 mod calls;
 mod promises;
@@ -45,7 +46,7 @@ enum Part {
     Connection,
     /// A gateway's own changes do not raise the version up to which it has read.
     ReadVersion,
-    /// A version is above all versions that the writer has read.
+    /// A new version is above all versions that the writing gateway has received.
     WriterVersion,
     /// A gateway that was away for longer than entries are kept drops entries that Redis lacks.
     Floor,
@@ -80,7 +81,7 @@ struct Overrides {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Change {
     Forever,
-    /// It ends with the next tick.
+    /// An override that ends with the next tick.
     Short,
     Clear,
 }
@@ -88,7 +89,7 @@ enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Waiter {
     Waits,
-    /// The change was answered with 503. The number is the count of changes made by then.
+    /// The change was answered with 503. The number is the count of changes made before this answer.
     Refused(u8),
     Crashed,
 }
@@ -125,7 +126,7 @@ enum Action {
     DropOld(usize),
     Reconnect(usize),
     Crash(usize),
-    /// The copy of Redis is updated. It is a replica or a snapshot.
+    /// The copy of Redis is updated. The copy is a replica or a snapshot.
     Copy,
     /// The copy takes over, and all connections are new.
     TakeOver,

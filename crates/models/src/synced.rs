@@ -13,7 +13,7 @@ use crate::network::Network;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// A gateway sends its counts since the last answer. No release has used this protocol.
+    /// A gateway sends only the counts that it made after the last answer. No release has used this protocol.
     Differences,
     /// A gateway sends its total counts, and numbers its calls.
     Now,
@@ -24,8 +24,9 @@ struct Synced {
     protocol: Protocol,
     gateways: usize,
     limit: i8,
-    /// The number of calls that each gateway makes. `turns` is the number of times that the window changes.
+    /// The number of calls that each gateway makes.
     calls: u8,
+    /// The number of times that the window changes.
     turns: u8,
     /// Calls may run twice.
     doubles: bool,
@@ -33,7 +34,7 @@ struct Synced {
     losses: bool,
 }
 
-/// A window, its count, and the count of the window before.
+/// The number of a window, its count, and the count of the previous window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Counts {
     start: u8,
@@ -45,8 +46,8 @@ struct Counts {
 enum Message {
     /// A call: the gateway, the number of the call, and the gateway's counts.
     Tell(usize, u8, Counts),
-    /// An answer: the gateway, the counts of all gateways, the part that was added for this one, and whether Redis has lost its data
-    /// before.
+    /// An answer: the gateway, the counts of all gateways, the part that this gateway sent, and whether Redis had lost its data before the
+    /// answer.
     Totals(usize, Counts, Counts, bool),
 }
 
@@ -156,7 +157,7 @@ impl Gateway {
 }
 
 impl State {
-    /// Returns the count of this gateway in a window. It is 0 for windows before the previous one.
+    /// Returns the count of this gateway in a window. Returns 0 for a window before the gateway's previous window.
     fn own(&self, gateway: usize, window: u8) -> i8 {
         let own = self.gateways[gateway].own;
         if own.start == window {
@@ -200,7 +201,7 @@ impl Synced {
                     counts: noted,
                 });
                 for note in &mut state.notes {
-                    // Drops notes without counts in this window or the one before.
+                    // Drops notes that have no counts in this window or the previous window.
                     *note = note.filter(|note| note.counts.start + 1 >= start);
                 }
             }
@@ -311,7 +312,7 @@ impl Model for Synced {
                 next.network.send(Message::Tell(id, call, counts));
             }
             Action::TimeOut(id) => {
-                // The call may run later. Its answer is dropped.
+                // The call may run later. The answer to this call is dropped.
                 next.gateways[id].is_telling = false;
                 next.network
                     .drop_all(|message| matches!(message, Message::Totals(of, ..) if *of == id));

@@ -21,18 +21,20 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) phase: Phase,
-    /// The number of answers so far. `is_refused` is true if a slot refused the request.
+    /// The number of slots that have answered the decision, whether they admitted or refused the request.
     pub(super) admitted: u8,
+    /// Whether a slot refused the request.
     pub(super) is_refused: bool,
     /// The lapse of the request's unit in each slot.
     pub(super) lapse: [Option<u8>; 2],
     /// The units that each slot has charged for the request.
     pub(super) charged: [u8; 2],
-    /// Whether a slot may charge the request again, because its hold has lapsed while it ran, or its data was lost.
+    /// Whether a slot may charge the request again or not at all, because its hold lapsed, its data was lost, or its gateway crashed.
     pub(super) is_doubtful: bool,
     /// Whether an end has arrived in each slot.
     pub(super) is_ended: [bool; 2],
-    /// The ticks for which the gateway assumes that Redis has the hold, since its last answered call. 0 after the loss of the connection.
+    /// The ticks for which the gateway still assumes that Redis has the hold. An answered call sets them. 0 after the loss of the
+    /// connection.
     pub(super) trust: u8,
     /// The ticks that `trust` gets if the renewal under way is answered.
     pub(super) renewed: u8,

@@ -89,7 +89,7 @@ pub(super) fn properties() -> Vec<Property<Overrides>> {
         }),
         Property::always(AGREE, |model: &Overrides, state: &State| {
             after_any_two_reads(model, state, |after| {
-                // An old entry may be held or dropped, so it is left out.
+                // Either side may have dropped an old entry, so old entries are left out.
                 let held = |entries: [Option<Entry>; NAMES]| {
                     entries.map(|it| it.filter(|it| !it.is_old(after.now, model.keep)))
                 };
@@ -144,7 +144,7 @@ const ONE: Overrides = Overrides {
 
 const TWO: Overrides = Overrides { names: 2, ..ONE };
 
-/// Two names, without time.
+/// Two names. No tick passes.
 const AT_ONCE: Overrides = Overrides { end: 0, ..TWO };
 
 /// Entries are dropped one tick after their end, and Redis keeps its data.

@@ -98,9 +98,9 @@ pub(super) struct State {
     /// The last generation, if generations are not renamed.
     pub(super) generations: u8,
     pub(super) is_made_after_refusal: bool,
-    /// A change was made after its answer 503, and replaced a change that was made after this answer, too.
+    /// A change was made although it was answered with 503, and replaced a change that was made after this answer.
     pub(super) replaces_later: bool,
-    /// A gateway has received the answer to a change, and has an earlier change in its table.
+    /// A gateway has received the answer to a change, but still has an earlier change in its table.
     pub(super) is_answered_in_vain: bool,
 }
 
@@ -175,7 +175,7 @@ impl Pending {
 }
 
 impl Comparison {
-    /// Whether Redis lacks an entry because it was dropped for its age.
+    /// Whether Redis lacks an entry because Redis dropped it for its age.
     pub(super) const fn has_dropped(&self, entry: &Entry, name: usize, now: u8) -> bool {
         let is_forgotten = entry.is_old(now, 0) && entry.version <= self.floor;
         self.entries[name].is_none() && (self.was_away || is_forgotten)
@@ -268,7 +268,7 @@ impl State {
         });
     }
 
-    /// Drops the calls that change no state.
+    /// Drops the calls that will change no state, because their deadline has passed.
     pub(super) fn drop_late(&mut self) {
         let now = self.now;
         self.network.drop_all(|write| {
@@ -312,7 +312,7 @@ impl State {
             }
         }
         self.redis.generation = after;
-        // When the copy takes over, all connections are new, so no gateway compares its generation.
+        // When the copy takes over, all connections are new, so no gateway compares the copy's generation.
         self.copy.generation = after;
     }
 }
