@@ -27,7 +27,7 @@ pub type PerCharge<T> = SmallVec<[T; 2]>;
 /// The policy of a limit while Redis does not decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// This process counts alone, with its share of the quota. It begins with the used units of the last answer of Redis.
+    /// This process counts alone, with its share of the quota. The count begins with the used units in Redis's last answer.
     #[default]
     Local,
     /// This limit admits the request.
@@ -71,14 +71,14 @@ impl Limit {
         limit.made()
     }
 
-    /// Makes the limit only count: it refuses no request.
+    /// Makes the limit observed: it counts requests, but refuses none.
     #[must_use]
     pub fn observed(mut self) -> Self {
         self.is_observed = true;
         self.made()
     }
 
-    /// Makes the limit block an exceeded key for a while.
+    /// Makes the limit block each key that exceeds it.
     #[must_use]
     pub fn blocking(mut self, block: Block) -> Self {
         self.block = Some(block);
@@ -91,7 +91,8 @@ impl Limit {
         Self { mode, ..self }
     }
 
-    /// Marks the limit as shared by many clients. If a key of one client is unreadable, cached refusals by this limit are still repeated.
+    /// Marks the limit as shared by many clients. If Redis cannot read some key of one client's request, cached refusals by this limit are
+    /// still repeated.
     #[must_use]
     pub fn shared(self) -> Self {
         Self {
@@ -115,14 +116,14 @@ impl Limit {
         self.made()
     }
 
-    /// Gives overrides budgets of their own. No plan has the same keys.
+    /// Gives overrides budgets of their own. The keys of plans differ from the keys of overrides.
     #[must_use]
     pub fn of_override(mut self) -> Self {
         self.budget = "+set".to_owned();
         self.made()
     }
 
-    /// Lets requests hold their cost until they end. A hold that is neither ended nor renewed for `lease` us is charged.
+    /// Makes each request hold its cost until the request ends. A hold that is neither ended nor renewed for `lease` us is charged.
     #[must_use]
     pub fn reserving(mut self, lease: Micros) -> Self {
         self.reserves = Some(lease);
@@ -164,7 +165,8 @@ impl Limit {
         self.block
     }
 
-    /// Returns the lease of the holds that reserve a cost until the response sets it, in us. `None` if requests reserve no cost.
+    /// Returns the lease, in us, of the holds that reserve a cost until the response sets the real cost. `None` if requests reserve no
+    /// cost.
     pub const fn reserves(&self) -> Option<Micros> {
         self.reserves
     }
@@ -174,8 +176,8 @@ impl Limit {
         self.made.lease
     }
 
-    /// Whether a refusal stays valid until its `retry_after` has passed. An observed limit refuses no request, and held units may become
-    /// free at any moment.
+    /// Whether a refusal stays valid until its `retry_after` has passed. False for an observed limit, which refuses no request, and for a
+    /// limit with holds, because held units may become free at any moment.
     pub fn is_refusal_final(&self) -> bool {
         !self.is_observed && self.lease().is_none()
     }
@@ -190,7 +192,7 @@ impl Limit {
         &self.made.id
     }
 
-    /// Returns the hash of the limit's ID. The [`LimitKey`] of every charge contains it.
+    /// Returns the hash of the limit's ID. The [`LimitKey`] of every charge contains this hash.
     pub(crate) const fn id_hash(&self) -> u64 {
         self.made.hash
     }
@@ -266,10 +268,10 @@ impl Hash for LimitKey {
 /// The client or value that a charge is counted for, as keyed hashes: no client's name ever reaches a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The hash of the client, or of the value in its place. It is equal for all limits of one client, so that in a Redis Cluster their
-    /// keys share a slot.
+    /// The hash of the client, or of the value in its place. All limits of one client have the same hash here, so that their keys share a
+    /// slot of a Redis Cluster.
     pub tag: [u8; 16],
-    /// The hash of all other values that the limit is counted per; zero without such values.
+    /// The hash of all other values by which the limit counts; zero without such values.
     pub rest: [u8; 16],
 }
 
@@ -291,7 +293,8 @@ impl Recall {
     }
 }
 
-/// The address that chose the values of a key, if none of the values is verified. It is a hash that differs between processes.
+/// A hash of the address that chose the values of a key, if none of the values is verified. Other processes have other hashes of the same
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(NonZeroU32);
 
@@ -313,7 +316,7 @@ pub struct Charge<'a> {
     pub key: Key,
     /// Units to charge, from 1 to the quota's capacity.
     pub cost: u64,
-    /// The address that chose the key. `None` if the values of the key are verified, or if there are few values.
+    /// The address that chose the key. `None` if the values of the key are verified, or if the key can have only few values.
     pub origin: Option<Origin>,
 }
 
@@ -321,8 +324,8 @@ pub struct Charge<'a> {
 static NEXT_HOLD: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
 
-/// Continues from another random number, because a clone of this process would use the same IDs. `at` makes the number differ from the
-/// number of the clone: no other process has received an answer of this time.
+/// Continues the IDs of holds from another random number, because a clone of this process would use the same IDs. `at` makes the number
+/// differ from the clone's number: no other process has received an answer with this time.
 pub(crate) fn renew_hold_ids(at: Micros) {
     NEXT_HOLD.store(RandomState::new().hash_one(at), Ordering::Relaxed);
 }
@@ -359,14 +362,14 @@ impl<'a> Charge<'a> {
         keys.map(Word::from)
     }
 
-    /// Returns the Redis key: `prefix:{tag}:limit:kind` and the rest's hash. A plan with a budget of its own has `limit@plan`. Only the tag
-    /// is in braces, because names contain no braces.
+    /// Returns the Redis key: `prefix:{tag}:limit:kind`, followed by `:rest` if the key has other values. A plan with budgets of its own
+    /// has `limit@plan` in place of `limit`. Names contain no braces, so a Redis Cluster computes the slot from the tag alone.
     pub fn redis_key(&self, prefix: &str) -> String {
         key_of(prefix, self.limit.id(), &self.key)
     }
 }
 
-/// Returns the key of the counts that each gateway has sent for a limit of mode `synced`.
+/// Returns the Redis key of the counts that the gateways have sent for a synced limit. `key` is the key of the limit's state.
 pub(crate) fn notes_key(key: &str) -> String {
     format!("{key}:counted")
 }

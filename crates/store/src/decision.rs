@@ -6,7 +6,7 @@ use tidegate_core::{HoldId, Micros, Verdict};
 
 use crate::{PerCharge, StoreError};
 
-/// One verdict per charge, in the order of the charges; `None` for an `open` limit without a store.
+/// One verdict per charge, in the order of the charges; `None` for a limit that did not decide, such as an `open` limit without Redis.
 pub type Verdicts = PerCharge<Option<Verdict>>;
 
 /// The source of each verdict, in the order of the charges.
@@ -26,7 +26,7 @@ pub struct Source {
 /// Whether the request goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every limit admitted the request, and every limit was charged.
+    /// Every enforced limit admitted the request. Every limit that admitted it was charged.
     Admitted,
     /// At least one limit refused the request. No limit was charged, except units of a leased limit that Redis had already charged.
     Refused,
@@ -54,7 +54,7 @@ pub struct Decision {
     pub outcome: Outcome,
     /// The way in which the request was decided.
     pub via: Via,
-    /// The time of the decision by the deciding clock, in us since the epoch.
+    /// The time of the decision in us since the epoch, by Redis's clock, or by this machine's clock if this process decided.
     pub now: Micros,
     /// The verdict of each limit.
     pub verdicts: Verdicts,
@@ -65,7 +65,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Returns a refusal that repeats an answer of Redis. `now` is the present time by its clock.
+    /// Returns a refusal that repeats an answer of Redis. `now` is the present time by Redis's clock.
     pub(crate) fn remembered(now: Micros, verdicts: impl Iterator<Item = Option<Verdict>>) -> Self {
         let verdicts: Verdicts = verdicts.collect();
         Self {
@@ -84,14 +84,14 @@ impl Decision {
     }
 }
 
-/// The verdict that a charge would get now. It charges no unit.
+/// The verdict that a charge would get now. The charge is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// The time by the store's clock, in us since the epoch.
     pub now: Micros,
     /// The verdict of this limit alone.
     pub verdict: Verdict,
-    /// Whether the verdict is from the counts of this process alone. Other gateways may then admit the same units again.
+    /// Whether the verdict is from the counts of this process alone. If so, other gateways may admit these units again.
     pub here: bool,
 }
 
@@ -111,11 +111,11 @@ pub struct LocalView {
 /// The last decision of Redis on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastDecision {
-    /// The units that were left.
+    /// The units that were left after the decision.
     pub remaining: u64,
     /// The time until the refusal ends, in us. 0 if it has ended, or if the decision was no refusal.
     pub retry_after: Micros,
-    /// The time since that decision.
+    /// The time since this process received the decision.
     pub age: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! Two stores of limiter state: in memory, and in Redis.
 //!
-//! [`Store::decide`] takes all charges of one request and returns one [`Decision`]: all of them are charged, or none. [`Holds`] then has
-//! the holds of the request. Operators use [`Store::peek`] (the units left), [`Store::peek_here`] (the state of this process) and
+//! [`Store::decide`] takes all charges of one request and returns one [`Decision`]: all of them are charged, or none. If the request is
+//! admitted, [`Holds`] has its holds. Operators use [`Store::peek`] (the units left), [`Store::peek_here`] (the state of this process) and
 //! [`Store::reset`]. The memory store runs the algorithms of `tidegate-core`. The Redis store runs the same algorithms as scripts: the
 //! scripts of `lua/` are compiled in, and `tidegate-redis` makes the calls.
 

@@ -11,7 +11,7 @@ pub use crate::table::{Crowded, CrowdedLimit, MemoryUse};
 use crate::table::{Table, Terms};
 use crate::{Charge, Decision, LocalView, Outlook, PerCharge, Via};
 
-/// The most keys that a gateway's memory store holds: about 150 MB when all are in use, without logs.
+/// The most keys that a gateway's memory store holds: about 150 MB when all are in use, without the entries of `sliding_window_log`.
 pub const MAX_KEYS: usize = 1_000_000;
 
 /// Limiter state in this process.
@@ -51,7 +51,7 @@ impl MemoryStore {
         let terms = |charge: &Charge<'_>| Terms::of(*charge.limit.quota());
         let now = crate::now();
         self.registry.keep_here(&self.table, now);
-        // If the process paused here, holds that were just renewed may have lapsed. The decision then uses the time before the pause.
+        // If the process paused here, holds that were just renewed may have lapsed. If so, the decision uses the time before the pause.
         let is_right = |later: &Micros| !self.registry.may_lapse(*later);
         let clock = || Some(crate::now()).filter(is_right).unwrap_or(now);
         self.table.decide_by(charges, clock, terms)
@@ -139,8 +139,8 @@ impl MemoryStore {
         })
     }
 
-    /// Drops the used units of these keys, but not the holds of running requests. Units that these keys have used of a shared budget stay
-    /// used.
+    /// Drops the used units of these keys, but not the holds of running requests. Used units of the budget that new keys share are not
+    /// dropped.
     pub fn reset(&self, charges: &[Charge<'_>]) {
         self.registry.forget_here(&self.table, crate::now(), || {
             for charge in charges {
@@ -155,7 +155,8 @@ impl MemoryStore {
         self.table.sweep();
     }
 
-    /// Divides the floors of the table among this number of limits. Call it when the configuration changes.
+    /// Divides the floors of the table (places that only one limit can take) among this number of limits. Call it when the configuration
+    /// changes.
     pub fn divide(&self, limits: usize) {
         self.table.divide(limits);
     }

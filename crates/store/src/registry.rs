@@ -54,7 +54,7 @@ impl Drop for Resetting<'_> {
 }
 
 impl Registry {
-    /// Adds a hold. `added` runs before any other access to it.
+    /// Adds a hold. `added` runs before any other access to the hold.
     pub(crate) fn add(&self, hold: Hold, added: impl FnOnce(&Hold)) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut holds = self.holds.lock();
@@ -81,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// Begins a reset of holds. Until the guard is dropped, every server counts as lacking holds.
+    /// Begins a reset of holds. Until the guard is dropped, holds count as missing on every server.
     pub(crate) fn resetting(&self) -> Resetting<'_> {
         self.resetting.fetch_add(1, Ordering::SeqCst);
         Resetting(&self.resetting)

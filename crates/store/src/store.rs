@@ -39,7 +39,7 @@ impl Store {
         }
     }
 
-    /// Returns the outlook of each charge alone, now. Charges no unit.
+    /// Returns the verdict that each charge would get now without the other charges. Charges no unit.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.peek(charges)),
@@ -80,7 +80,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns to Redis the slices of all limits that are not in `limits` ([`RedisStore::keep_leased`]). The memory store has no slices.
+    /// Returns the slices of all limits that are not in `limits` to Redis ([`RedisStore::keep_leased`]). The memory store has no slices.
     pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
         match self {
             Self::Memory(_) => true,
@@ -88,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Sends Redis the state that only this process has, for a second at most. Call it at the end of the process.
+    /// Takes up to a second to send Redis the state that only this process has. Call it at the end of the process.
     pub async fn close(&self) {
         match self {
             Self::Memory(_) => {}

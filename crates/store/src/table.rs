@@ -47,15 +47,15 @@ pub struct MemoryUse {
 /// The reason why a new key found no place of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crowded {
-    /// Its address has all the keys of unverified values that one address may have.
+    /// Its address already has the most keys of unverified values that one address may have.
     Address,
-    /// All addresses together have all the keys of unverified values that there may be.
+    /// All addresses together already have the most keys of unverified values that the table may have.
     Unverified,
     /// All places beyond the floor of the limit are taken.
     Table,
 }
 
-/// A limit with decisions on a shared budget.
+/// A limit with decisions on the budget that its new keys share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrowdedLimit {
     /// The limit's name.
@@ -106,7 +106,7 @@ impl Table {
         if hold == HoldId(0) && beside.iter().any(|(_, is_undecided, _)| *is_undecided) {
             hold = next_hold();
         }
-        // All locks of a decision are held together, always taken in the same order.
+        // All locks of a decision are held together. Each decision takes them in the same order, so that no two decisions block each other.
         order.sort_unstable();
         let mut shards = PerCharge::<MutexGuard<'_, Shard>>::new();
         for shard in &order {
@@ -304,7 +304,7 @@ struct Place {
     room: Room,
 }
 
-/// The index of a charge that is undecided, or has use elsewhere, and these terms.
+/// The index of a charge, whether another limit may still refuse its request, and its use elsewhere.
 type Beside = (usize, bool, Option<Box<Elsewhere>>);
 
 /// The terms on which this process decides a charge.
@@ -312,7 +312,8 @@ type Beside = (usize, bool, Option<Box<Elsewhere>>);
 pub(crate) struct Terms {
     /// The quota. A cost above its capacity counts as the capacity.
     pub(crate) quota: Quota,
-    /// Used and held units from elsewhere. They count as far as they exceed the units in this process. Boxed, since most charges have none.
+    /// Used and held units from elsewhere. Only the units by which they exceed this process's units count. Boxed, since most charges have
+    /// none.
     pub(crate) elsewhere: Option<Box<Elsewhere>>,
     /// Whether another limit may still refuse the request. If so, the charge is held until all limits have decided.
     pub(crate) is_undecided: bool,
@@ -321,7 +322,7 @@ pub(crate) struct Terms {
 /// The use of a key according to Redis's last answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Elsewhere {
-    /// The state.
+    /// The used units, as the state of the key.
     pub(crate) used: Option<State>,
     /// The units that running requests hold, and the time in us for which this number counts.
     pub(crate) held: Option<(u64, Micros)>,
@@ -354,8 +355,8 @@ fn restrict(budget: &mut Budget<'_>, elsewhere: Option<Box<Elsewhere>>, now: Mic
     budget.blocked_until = budget.blocked_until.max(elsewhere.blocked_until);
 }
 
-/// Returns the own state, after charging the units by which the use elsewhere exceeds it. If the own state has expired, returns the state
-/// from elsewhere. Copies no state, because a log may have megabytes.
+/// Returns this process's state, after charging the units by which the use elsewhere exceeds it. If this process's state has expired,
+/// returns the state from elsewhere. Copies no state, because a log may have megabytes.
 fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
     let Some(mut used) = used else {
         return own;

@@ -1,12 +1,12 @@
 //! The cache of Redis's last decision on each key. Refusals in it are repeated without a call. Used units in it count during an outage.
 //!
-//! The table has a fixed size. A key whose row is full replaces the key with the oldest decision. Without its entry, a key may need another
-//! call to Redis, and has an unused budget in an outage.
+//! The table has a fixed size. A new key whose row is full replaces the key with the oldest decision in the row. A replaced key may need
+//! another call to Redis, and counts as unused in an outage.
 //!
 //! - [`single_flight`]: one request asks about a key without units left, and the others wait for its answer
 //! - [`larger`]: the waits of costs above the refused cost
 //! - [`doubts`]: calls about the other charges of a refused request
-//! - [`looks`]: the rate of these calls
+//! - [`looks`]: the rate of calls about refused requests
 
 mod doubts;
 mod larger;
@@ -25,8 +25,9 @@ use larger::Larger;
 use looks::Looks;
 use single_flight::Waiters;
 
-/// Rows of the table, a power of two, and keys in each: about 14 MB.
+/// The number of rows in the table, a power of two. All rows take about 14 MB.
 const ROWS: usize = 1 << 14;
+/// The most keys in a row.
 const KEYS: usize = 4;
 
 /// The longest time for which a refusal is repeated, so that every reset and every changed limit applies within this time.
@@ -49,13 +50,13 @@ struct Seen {
     period: Micros,
     cost: u64,
     verdict: Verdict,
-    // A refusal of a larger cost since then.
+    // A later refusal of a larger cost.
     larger: Option<Larger>,
     // The time of the decision by Redis's clock.
     at: Micros,
     sent: Instant,
     received: Instant,
-    // Whether a refusal may be repeated: no call has failed, and the client's limits have not changed since.
+    // Whether a refusal may be repeated: since the decision, no call has failed, and the client's limits have not changed.
     holds: bool,
     // The time until which other requests wait, while one request calls Redis about a key without units left.
     asking: Option<Instant>,
@@ -64,11 +65,11 @@ struct Seen {
 /// The cached answer about a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is refused. The time is by Redis's clock.
+    /// The charge is refused. The time is by Redis's clock.
     Refused(Verdict, Micros),
-    /// It is refused by an old answer, so one request should call Redis.
+    /// An old answer refuses the charge, so one request should call Redis.
     Stale(Verdict, Micros),
-    /// Too few units were left for it in the last answer. There may be enough by now.
+    /// After the last answer, too few units were left for the charge. There may be enough by now.
     Exhausted,
     /// No cached answer decides.
     Nothing,
@@ -105,7 +106,7 @@ impl DecisionCache {
             at: call.at,
             sent: call.sent,
             received: call.received,
-            // Held units may be free at any moment.
+            // Held units may be free at any moment, so this refusal is not repeated.
             holds: !verdict.settling,
             asking: None,
         };
@@ -288,8 +289,8 @@ impl Seen {
         (retry_after > 0).then_some((verdict, self.at + since))
     }
 
-    /// Returns the debt of a key if it exceeds the capacity, or else 0. It is computed by the rate of `quota`, a share of the limit, which
-    /// is paid off more slowly.
+    /// Returns the debt of a key if it exceeds the capacity, or else 0. The debt is computed at the rate of `quota`, a share of the limit,
+    /// which pays it off more slowly.
     fn debt(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
         // A limit with a block shows no debt, because a block makes the reset later, too.
         let owes = self.verdict.reset > charge.limit.quota().period();
@@ -306,8 +307,8 @@ impl Seen {
     }
 }
 
-/// Returns the longest time for which a refusal of this charge is repeated without a call. If refused requests prolong the block, it is
-/// short enough that calls prolong the block before its end.
+/// Returns the longest time for which a refusal of this charge is repeated without a call. If refused requests prolong the block, this time
+/// is so short that a call prolongs the block before its end.
 fn longest(charge: &Charge<'_>) -> Duration {
     match charge.limit.block() {
         Some(Block { span, extend: true }) => LONGEST.min(Duration::from_micros(span / 4)),

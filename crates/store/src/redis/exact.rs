@@ -1,7 +1,7 @@
 //! Limits of mode `exact`: Redis decides each request, by a call or by a cached answer. If no units were left in the last answer, one
 //! request calls Redis, and the others wait.
 //!
-//! - [`remembered`]: decisions by new answers of Redis, and the calls that are needed in spite of such answers
+//! - [`remembered`]: decisions by recent answers of Redis, and the calls that are needed in spite of such answers
 //! - [`holds`]: calls after a decision
 
 mod holds;
@@ -31,7 +31,7 @@ pub(crate) struct Exact {
 }
 
 impl Exact {
-    /// Creates the part for this access. Without `remember_refusals`, each request calls Redis.
+    /// Creates an `Exact` that calls Redis through `access`. If `remember_refusals` is false, each request makes a call.
     pub(super) const fn new(
         access: Access,
         memory: Arc<MemoryStore>,
@@ -92,7 +92,7 @@ impl Exact {
     }
 
     /// Calls Redis about a request that a cached answer refuses, while answers about other charges are in doubt. One request calls, and the
-    /// others get the refusal. If the refusal `is_new`, it holds even if the call fails.
+    /// others get the refusal. If `is_new` is true, the refusal is recent, and holds even if the call fails.
     async fn ask_again(
         &self,
         charges: &[Charge<'_>],
@@ -125,7 +125,8 @@ impl Exact {
     }
 
     /// Checks charges of a request that a limit of this process refuses. Charges no unit, and starts the block of each key that the request
-    /// exceeds. New answers are used without a call. Each key has at most one call a second, and all keys together have a bounded number.
+    /// exceeds. Recent answers are used without a call. Each key has at most one call a second, and all keys together have a bounded
+    /// number.
     ///
     /// # Errors
     ///

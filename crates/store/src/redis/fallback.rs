@@ -97,7 +97,8 @@ impl Fallback {
         }
     }
 
-    /// Decides in this process, by this gateway's share of each quota. Units that were used in Redis's last answer about a key count.
+    /// Decides in this process, by this gateway's share of each quota. Units that were used according to Redis's last answer about a key
+    /// count as used.
     fn decide_alone(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
         self.count_running(charges, now);

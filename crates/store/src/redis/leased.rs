@@ -1,9 +1,9 @@
 //! Leased: slices of budgets that this gateway has borrowed from Redis and spends by itself.
 //!
 //! A slice counts as spent while it is lent, so all gateways together never spend more than the limit. The gateway calls Redis in three
-//! cases. When a slice is used up, the next request calls. When little of a slice is left, the gateway calls in the background. When a
-//! slice has lasted for a while, the gateway settles the spent units and returns unneeded units. A key that is seldom used has no slice,
-//! and Redis decides each of its requests, as for exact limits.
+//! cases. When a slice is used up, the next request causes a call. When little of a slice is left, the gateway calls in the background.
+//! When a slice has lasted for a while, the gateway settles the spent units and returns unneeded units to Redis. A key that is seldom used
+//! has no slice, and Redis decides each of its requests, as for exact limits.
 //!
 //! - [`mod@slice`]: one slice, and the calls that it needs; [`table`]: all slices; [`slices`]: the work on all slices
 //! - [`lender`]: the call and its answer; [`answered`]: the verdicts that follow from an answer
@@ -36,7 +36,7 @@ use crate::{Charge, Recall, StoreError};
 pub(super) struct Leased {
     lender: Lender,
     table: Table,
-    // The limits that lend slices, by the hashes of their IDs. `None` if all leased limits do.
+    // The limits that lend slices, by the hashes of their IDs. `None` if all leased limits lend slices.
     leased: RwLock<Option<HashSet<u64>>>,
     // The last number given to a session or a call.
     last_number: AtomicU64,
@@ -70,7 +70,7 @@ impl Leased {
     }
 
     /// Spends from the charge's slice. If the slice does not suffice, Redis decides, and lends a slice if the key is in demand. If a call
-    /// about this key is under way, waits for its answer. A charge that Redis made is not undone. With `checks` no unit is spent or
+    /// about this key is under way, waits for its answer. A charge that Redis made is not undone. If `checks` is true, no unit is spent or
     /// charged, because another limit has refused the request.
     pub(super) async fn reserve(
         self: &Arc<Self>,
@@ -108,7 +108,7 @@ impl Leased {
         }
     }
 
-    /// Settles the spent units of this key, and returns the units left.
+    /// Settles the spent units of this key, and gives Redis back the other units of its slice.
     pub(super) async fn settle(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -118,27 +118,27 @@ impl Leased {
         settled.map(drop)
     }
 
-    /// Settles and returns all slices of these clients once, in the background. Requests may borrow new slices meanwhile.
+    /// Settles all slices of these clients once and returns them to Redis, in the background. Requests may borrow new slices meanwhile.
     pub(super) fn recall(self: &Arc<Self>, recall: Recall) {
         let leased = self.clone();
         tokio::spawn(async move { leased.return_of(&recall).await });
     }
 
-    /// From now on borrows slices only of these limits, which are named by the hashes of their IDs. Settles and returns the slices of other
-    /// limits, and retries while Redis does not answer. If this future is dropped before the end, the remaining slices lapse. No other mode
-    /// counts the units that were spent of a lapsed slice.
+    /// From now on borrows slices only of these limits, which are named by the hashes of their IDs. Settles the slices of other limits and
+    /// returns them to Redis, and retries while Redis does not answer. If this future is dropped before the end, the remaining slices
+    /// lapse. No other mode counts the units that were spent of a lapsed slice.
     pub(super) async fn keep_only(self: &Arc<Self>, limits: HashSet<u64>) {
         *self.leased.write() = Some(limits);
         self.end_where(|key| !self.is_leased(key)).await;
     }
 
-    /// Settles and returns all slices of a gateway that ends. Unsettled slices lapse, as if all their units were spent.
+    /// Settles all slices of a gateway that ends, and returns them to Redis. Unsettled slices lapse, as if all their units were spent.
     pub(super) async fn close(self: &Arc<Self>) {
         self.end_where(|_| true).await;
     }
 }
 
-/// Does the next step until there is an answer.
+/// Takes the next steps of a request until it has an answer.
 async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreError> {
     loop {
         let mut watch = match next() {

@@ -76,8 +76,8 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects in the background. Waits for the first attempt, but no longer than one connection may take, so that a gateway also starts
-    /// while Redis is down. Must be called inside a tokio runtime.
+    /// Connects in the background. Waits for the first attempt, but no longer than the timeout of one connection, so that a gateway also
+    /// starts while Redis is down. Must be called inside a tokio runtime.
     ///
     /// # Errors
     ///
@@ -145,24 +145,24 @@ impl RedisStore {
     /// The call may be repeated.
     ///
     /// Other gateways may repeat a cached refusal, for a second at most. If an outage begins before their next call, they decide by Redis's
-    /// last answer, which is from before the reset. Their slices stay lent, and the units spent of them count, so a reset never makes room
-    /// for more than the limit. Their counts of limits of [`Mode::Local`](crate::Mode::Local) stay, because such a limit is reset in this
-    /// process alone.
+    /// last answer, which is from before the reset. Slices of other gateways stay lent, and the units spent of them count, so a reset never
+    /// makes room for more than the limit. Other gateways' counts of limits of [`Mode::Local`](crate::Mode::Local) stay, because such a
+    /// limit is reset in this process alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.modes.reset(charges).await
     }
 
-    /// Drops the cached refusals of these clients, and returns their slices in the background.
+    /// Drops the cached refusals of these clients, and returns their slices to Redis in the background.
     pub fn recall(&self, recall: Recall) {
         self.modes.fallback.cache.forget_refusals(&recall);
         self.modes.leased.recall(recall);
     }
 
-    /// From now on borrows slices only of the leased limits in `limits`, and returns the slices of all other limits. So Redis counts all
-    /// units that were spent of a limit that leaves [`Mode::Leased`](crate::Mode::Leased).
+    /// From now on borrows slices only of the leased limits in `limits`, and returns the slices of all other limits to Redis. So Redis
+    /// counts all units that were spent of a limit that leaves [`Mode::Leased`](crate::Mode::Leased).
     ///
-    /// Returns whether all slices were returned within a second. Other slices are returned later, or lapse within 5 s. After a lapse, the
-    /// limit's new mode does not count the units spent of the slice.
+    /// The result is true if Redis got all these slices back within a second. Otherwise, the remaining slices are returned later, or lapse
+    /// within 5 s. After a lapse, the limit's new mode does not count the units spent of the slice.
     pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
         let leased = limits.filter(|limit| limit.mode() == crate::Mode::Leased);
         self.modes
@@ -176,8 +176,8 @@ impl RedisStore {
         (caller.shards.clone(), &caller.key_prefix)
     }
 
-    /// Exchanges the counts of synced limits while the future is polled. A gateway with such limits must run it, once. Otherwise these
-    /// limits work like local limits.
+    /// Exchanges the counts of synced limits while the future is polled. A gateway with such limits must run this function once. Otherwise
+    /// these limits work like local limits.
     pub async fn keep_synced(&self) {
         self.modes.synced.keep().await;
     }
@@ -187,7 +187,7 @@ impl RedisStore {
         self.modes.synced.usage()
     }
 
-    /// Sends Redis the state that only this gateway has, for a second at most. The state that is not sent by then is lost, or lapses. Call
+    /// Takes up to a second to send Redis the state that only this gateway has. The state that is not sent by then is lost, or lapses. Call
     /// it when decisions have ended, and no other task of this store runs.
     pub async fn close(&self) {
         self.modes.close().await;
@@ -239,7 +239,7 @@ impl RedisStore {
     /// at once. A lower count applies after Redis has returned it for longer than a gateway may be silent.
     ///
     /// If Redis has lost its data, the counts of synced limits are sent again. If another process uses the ID of this gateway, because both
-    /// were resumed from one snapshot, this gateway takes a new ID.
+    /// were resumed from one snapshot of a machine, this gateway takes a new ID.
     pub async fn heartbeat(&self) -> Result<u64, StoreError> {
         let Caller {
             shards, key_prefix, ..

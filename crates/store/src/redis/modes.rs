@@ -1,18 +1,18 @@
 //! Decisions on requests whose limits have different modes.
 //!
-//! Charges to limits with state in this process are reserved first, without a call to Redis if possible. Redis then decides the other
-//! limits. If the request is refused or dropped, slices get their units back, counts are subtracted, and holds end with cost 0. A charge
-//! that Redis made when it lent a slice stays. [`super::leased`] and [`super::synced`] describe slices and counts.
+//! Charges to limits with state in this process are reserved first, without a call to Redis if possible. After that, Redis decides the
+//! other limits. If the request is refused, or its client leaves, units are put back into slices, counts are subtracted, and holds end with
+//! cost 0. A charge that Redis made when it lent a slice stays. [`super::leased`] and [`super::synced`] describe slices and counts.
 //!
 //! After a limit has refused, the other limits are checked, and no unit is charged. So a refusal names all limits that refuse, as far as
-//! this process has new answers. Each limit that the request exceeds starts its block. A flood of refused requests must not cause a call
+//! this process has recent answers. Each limit that the request exceeds starts its block. A flood of refused requests must not cause a call
 //! for each request:
 //!
 //! - `local`: the memory store checks the limit, and starts its block.
 //! - `synced`: the counts of this process and the last exchange decide.
-//! - `leased`: the slice or its last refusal decides. If neither can, the key has one call a second.
-//! - `exact`: an answer of the last second decides. Without such an answer, a script checks all exact limits, charges no unit, and starts
-//!   their blocks. Each key has one such call a second, and all keys together have a bounded number.
+//! - `leased`: the slice or its last refusal decides. If neither decides, Redis is called once a second for the key.
+//! - `exact`: an answer that is at most one second old decides. Without such an answer, a script checks all exact limits, charges no unit,
+//!   and starts their blocks. Each key causes at most one such call a second, and all keys together cause a bounded number.
 //! - Without Redis, the shares of limits with `on_failure: local` decide.
 //!
 //! - [`budgets`]: reads and resets for operators
@@ -35,7 +35,7 @@ use super::synced::{Reply, Synced};
 use crate::table::Terms;
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
-/// The longest time for which a gateway that ends or reloads sends Redis its own counts.
+/// The longest time for which a gateway returns slices to Redis after a reload, or returns slices and sends its counts before it ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The modes of a store's limits, and the decisions without Redis.
@@ -320,7 +320,7 @@ impl Part {
         }
         decision.outcome = part.outcome;
         decision.now = part.now;
-        // If one part was decided without the store, the whole decision counts as such.
+        // If `on_failure` decided one part, the whole decision counts as made by `on_failure`.
         if decision.via != Via::Fallback {
             decision.via = part.via;
         }

@@ -1,7 +1,7 @@
 //! Probes: decisions for no client, which show whether Redis decides.
 //!
 //! A probe runs the scripts of the configured limits through the calls that requests make. Its keys begin with `key_prefix`, like all keys.
-//! Their tag is no hash of a client, and they expire within seconds.
+//! These keys contain no hash of a client, and expire within seconds.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ impl RedisStore {
                 return result.clone();
             }
         }
-        // The caller may stop waiting during the probe. The next probe is then delayed all the same.
+        // The caller may stop waiting during the probe. The next probe is delayed even then, because the start of this probe is recorded.
         let previous = last.take().map(|(_, result)| result);
         let previous = previous.unwrap_or(Err(StoreError::Timeout));
         *last = Some((Instant::now(), previous));
@@ -111,7 +111,7 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// The first fault.
+    /// The first fault that the check finds.
     pub async fn check<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> Result<(), Unfit> {
         let (shards, prefix) = self.servers();
         // No timeout is needed, because each attempt to connect has one.
@@ -144,7 +144,7 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Returns whether the last decision of each server failed.
+    /// Returns whether the last call to each server failed.
     fn fails(&self) -> bool {
         let servers = self.access.caller.shards.all().unwrap_or_default();
         servers.iter().all(|(_, shard)| shard.in_flight.fails())

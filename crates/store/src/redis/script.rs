@@ -73,7 +73,7 @@ impl Task {
         Self::Exchange,
     ];
 
-    /// Returns the texts that follow the parts.
+    /// Returns the texts of this task, which follow the parts for limits.
     const fn text(self) -> &'static [&'static str] {
         match self {
             Self::Decide => &[CHARGES, DECIDE, DECIDE_ONE],
@@ -128,8 +128,8 @@ fn text(number: usize) -> String {
 
 /// Returns the text of a script: the parts that it needs, then its task.
 fn joined(task: Task, combination: usize) -> String {
-    // With this first line, Redis refuses a script before its start if the script could not finish. Causes are a Redis that is out of
-    // memory or a replica, and keys in several slots.
+    // With this first line, Redis refuses a script before its start if the script could not finish. A script could not finish if Redis is
+    // out of memory or a replica, or if the keys are in several slots.
     let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
     let mut joined: Vec<&str> = Vec::new();
     let others = OTHERS.iter().map(std::slice::from_ref);

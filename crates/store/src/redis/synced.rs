@@ -44,12 +44,12 @@ pub(super) struct Synced {
     error: Mutex<Option<StoreError>>,
 }
 
-/// The answer of a limit that this process counts. Unless it refuses, the charge is counted.
+/// The answer of a limit that this process counts. The charge is counted unless the answer is a refusal or `NoRoom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// The counts in this process gave the verdict.
     Here(Verdict),
-    /// The limit's `on_failure` decided, because Redis does not answer. `None` if it is `open`.
+    /// The limit's `on_failure` decided, because Redis does not answer. `None` if `on_failure` is `open`.
     Alone(Option<Verdict>),
     /// The table has no place for the key, so Redis decides, as for an exact limit.
     NoRoom,
@@ -76,9 +76,9 @@ pub struct SyncedUse {
     pub keys: usize,
     /// Decisions that Redis had to make because there was no place to count.
     pub no_place: u64,
-    /// Calls that exchanged the counts of some keys.
+    /// Exchanges that succeeded: calls with the counts of up to 32 keys each.
     pub exchanges: u64,
-    /// Such calls that failed.
+    /// Exchanges that failed.
     pub failures: u64,
     /// The longest time that a key has waited for its exchange.
     pub waiting: Duration,
@@ -98,7 +98,7 @@ pub struct Overshoot {
 }
 
 impl Synced {
-    /// Creates empty counts. They are exchanged at the interval `every`, a millisecond at least, under the ID `gateway`.
+    /// Creates empty counts. The counts are exchanged at the interval `every`, a millisecond at least, under the ID `gateway`.
     pub(super) fn new(
         access: Access,
         gateways: Arc<Gateways>,
@@ -162,7 +162,7 @@ impl Synced {
         }
     }
 
-    /// Counts a charge by the last counts of all gateways, or by its limit's `on_failure`. `None` if that is `closed`.
+    /// Counts a charge by the last counts of all gateways, or by its limit's `on_failure`. `None` if the policy is `closed`.
     fn count(&self, entry: &mut Entry, charge: &Charge<'_>, now: Micros) -> Option<Reply> {
         let (quota, cost) = (charge.limit.quota(), charge.cost);
         if !entry.is_silent {

@@ -32,7 +32,7 @@ impl Default for Here {
 }
 
 impl Here {
-    /// Updates the numbers after a hold was added to the list.
+    /// Updates `first` or `uncopied` after a hold was added to the registry.
     pub(super) fn added(&self, hold: &Hold) {
         match quota_of(hold) {
             Some(_) => _ = self.first.fetch_min(hold.lapse, Relaxed),
@@ -41,7 +41,7 @@ impl Here {
         }
     }
 
-    /// Updates the numbers after a hold was removed from the list.
+    /// Updates `uncopied` after a hold was removed from the registry.
     pub(super) fn removed(&self, hold: &Hold) {
         if hold.is_in_redis() && hold.copy.is_none() {
             self.uncopied.fetch_sub(1, Relaxed);
@@ -91,7 +91,7 @@ impl Registry {
             return;
         }
         self.with_all(|holds, _| {
-            // Another decision may have renewed them.
+            // Another decision may have renewed the holds meanwhile.
             if now >= self.here.first.load(Relaxed) {
                 self.here.renew(holds, memory, now);
             }
@@ -99,7 +99,7 @@ impl Registry {
     }
 
     /// Makes this process count the holds of `concurrency` that belong in Redis, while Redis does not answer. `share` returns the quota by
-    /// which it counts a copy.
+    /// which this process counts a copy of a hold.
     pub(crate) fn count_here(&self, memory: &Table, share: impl Fn(&Limit) -> Quota, now: Micros) {
         if self.here.uncopied.load(Relaxed) == 0 {
             return;

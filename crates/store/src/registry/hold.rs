@@ -7,14 +7,14 @@ use tidegate_core::{HoldId, Micros, Quota};
 
 use crate::{Charge, Key, Limit};
 
-/// A hold is renewed after its lease divided by this.
+/// A hold is renewed after its lease divided by this number.
 const RENEWED_AFTER: u32 = 3;
 
 /// The store that has a hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Home {
     Redis,
-    /// In this process, by this quota.
+    /// The memory store of this process, which counts the hold by this quota.
     Here(Quota),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Hold {
     pub(crate) id: HoldId,
     /// The time at which the hold lapses, by the clock of its home.
     pub(crate) lapse: Micros,
-    /// The last time at which its home certainly had the hold. `None` if the hold may be missing there, such as after an admission without
+    /// The last time at which its home certainly had the hold. `None` if its home may lack the hold, such as after an admission without
     /// Redis.
     pub(crate) renewed: Option<Instant>,
     /// The connection of the last renewal, for `concurrency` in Redis.
@@ -38,21 +38,23 @@ pub(crate) struct Hold {
     /// The quota by which this process counts a copy of the hold while it decides without Redis, for `concurrency` in Redis.
     pub(crate) copy: Option<Box<Quota>>,
     pub(crate) state: State,
-    /// The time at which the hold ends. `None` if it ends with its request.
+    /// The time at which a kept hold ends. `None` if the hold ends with its request.
     pub(crate) kept_until: Option<Instant>,
 }
 
-/// The time at which a successful renewal was sent, and its connection.
+/// A successful renewal of a hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Renewed {
+    /// The time at which the renewal was sent.
     pub(crate) sent: Instant,
+    /// The number of the connection that sent the renewal.
     pub(crate) connection: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum State {
     Held,
-    /// A renewal is under way. It ends with an answer, or when its deadline has passed.
+    /// A renewal is under way. The renewal ends with an answer, or when its deadline has passed.
     Renewing,
     /// The request ended during the renewal, with this cost.
     Ended(u64),
@@ -68,7 +70,7 @@ impl Hold {
         }
     }
 
-    /// Returns the units to charge at the end of the hold: the known cost, or else the reserved units.
+    /// Returns the units to charge at the end of the hold: `cost`, or the reserved units if it is unknown; 0 for `concurrency`.
     pub(crate) fn used(&self, cost: Option<u64>) -> u64 {
         match self.limit.counts_running() {
             true => 0,
@@ -76,7 +78,8 @@ impl Hold {
         }
     }
 
-    /// Returns the time for which the end of a hold matters. Redis keeps a hold until a charge at its lapse counts no longer.
+    /// Returns the time for which the end of a hold matters. Redis keeps a hold until a charge at the time of its lapse would no longer
+    /// count.
     pub(crate) fn matters(&self) -> Duration {
         let period = match self.limit.counts_running() {
             true => 0,

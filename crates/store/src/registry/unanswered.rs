@@ -1,4 +1,4 @@
-//! Ends of holds that Redis has not answered. They are sent again until Redis answers, or until they no longer matter.
+//! Ends of holds that Redis has not answered. An end is sent again until Redis answers, or until it no longer matters.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -34,7 +34,7 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
-    /// Returns the settlement of a hold with this cost. It matters for the time `matters`.
+    /// Returns the settlement of a hold with this cost. After the time `matters`, the settlement no longer matters.
     pub(crate) fn new(hold: Hold, used: u64, matters: Duration) -> Self {
         let now = Instant::now();
         Self {

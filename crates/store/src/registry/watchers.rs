@@ -1,5 +1,5 @@
-//! Tasks that wait for settlements, by key. A settlement wakes only the tasks under its own key. While no task waits, it costs one read of
-//! a counter.
+//! Tasks that wait for settlements, by key. A settlement wakes only the tasks under its own key. While no task waits, a settlement only
+//! reads a counter.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ impl Watchers {
 
     /// Adds a watcher under this key, until [`leave`](Self::leave).
     pub(crate) fn enter(&self, key: LimitKey) -> Arc<Notify> {
-        // The counter rises first. If a settlement still reads 0, it takes effect before the task's next decision.
+        // The counter rises before the entry is made. A settlement that still reads 0 takes effect before the task's next decision, so it
+        // need not wake the task.
         self.count.fetch_add(1, Ordering::SeqCst);
         let mut shard = self.shards.lock(&key);
         let watched = shard.entry(key).or_insert_with(|| Watched {

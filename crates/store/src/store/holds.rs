@@ -1,7 +1,7 @@
 //! Holds of running requests.
 //!
-//! Each hold lapses after a lease, so the holds of a dead gateway end. A living gateway renews the holds of its requests. The stores have
-//! the holds, and this module has the list of them.
+//! Each hold lapses after a lease, so the holds of a dead gateway end. A living gateway renews the holds of its requests. The stores keep
+//! the holds, and the registry lists the holds of this process.
 
 mod renewals;
 mod settlement_watch;
@@ -19,13 +19,13 @@ use crate::registry::{Hold, Home, Registry, Settlement, State, Watchers};
 use crate::{Decision, Key, Limit, Mode, Outcome, PerCharge, Source, Store, Via};
 pub use settlement_watch::SettlementWatch;
 
-/// The time between two calls of [`Store::renew`]: a part of the shortest lease.
+/// The time between two calls of [`Store::renew`]: shorter than the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
 
 /// The most calls of one round that wait for Redis at once.
 const AT_ONCE: usize = 256;
 
-/// The time between two rounds at the end of the process.
+/// The longest time between two rounds that send unanswered ends again, when the process ends.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
 /// The holds of one admitted request. When this is dropped, each hold ends, and the reserved units of limits with a cost are charged.
@@ -143,7 +143,7 @@ impl Store {
         }
     }
 
-    /// Renews holds that are due, ends holds whose time is over, and sends unanswered ends again. Call it every [`RENEW_EVERY`].
+    /// Renews holds that are due, ends kept holds whose time is over, and sends unanswered ends again. Call it every [`RENEW_EVERY`].
     pub async fn renew(&self) {
         for id in self.registry().over() {
             self.end(id, None);
@@ -236,7 +236,7 @@ impl Store {
         self.settled(&hold.limit, hold.key);
     }
 
-    /// Wakes the tasks that wait for a settlement or a return under a key.
+    /// Wakes the tasks that wait until units under a key are settled or become free.
     pub(crate) fn settled(&self, limit: &Limit, key: Key) {
         let key = LimitKey::of(limit, key);
         self.registry().watchers.notify(key);

@@ -33,7 +33,7 @@ pub(super) enum Room {
 #[derive(Clone, Debug)]
 pub(crate) struct KeyState {
     pub(crate) state: State,
-    /// The end of its block; 0, or any past time, if it is not blocked.
+    /// The end of the key's block. 0 or a past time if the key is not blocked.
     pub(crate) blocked_until: Micros,
     /// The holds of requests.
     pub(crate) holds: KeyHolds,
@@ -49,7 +49,8 @@ impl KeyState {
         }
     }
 
-    /// Returns the budget for a decision on a charge. A cost above the quota's capacity is cut to it. `hold` is the ID of the charge's hold.
+    /// Returns the budget for a decision on a charge. A cost above the quota's capacity is cut to this capacity. `hold` is the ID of the
+    /// charge's hold.
     pub(crate) fn budget<'q>(
         self,
         charge: &Charge<'_>,
@@ -124,7 +125,7 @@ impl Entry {
         content
     }
 
-    /// Stores the state after a decision. It may have changed without a charge, too, if the clock stepped back.
+    /// Stores the state after a decision. The state may have changed without a charge, too, if the clock stepped back.
     fn put(&mut self, budget: Budget<'_>, charged: Option<&Verdict>) {
         let quota = budget.quota;
         self.content = KeyState::of(budget);
@@ -173,7 +174,7 @@ fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
 #[derive(Debug)]
 pub(super) struct Shard {
     entries: IndexMap<LimitKey, Entry, RandomState>,
-    // At most one entry per limit, so the configuration bounds the number.
+    // The budgets that new keys share. There is at most one per limit, so the configuration bounds their number.
     shared: IndexMap<LimitKey, Entry, RandomState>,
     capacity: usize,
     occupancy: Occupancy,
@@ -224,7 +225,8 @@ impl Shard {
         (held, Room::Shared)
     }
 
-    /// Stores the state of a key after its decision. `charged` is the verdict if the key was charged. A new key is counted for `origin`.
+    /// Stores the state of a key after its decision. `charged` is the verdict if the key was charged. A new key counts toward the keys of
+    /// `origin`.
     pub(super) fn put(
         &mut self,
         key: LimitKey,
@@ -245,7 +247,7 @@ impl Shard {
                     entry.put(budget, charged);
                     return;
                 }
-                // A key with a block and no charge got the block from elsewhere. It may take a free place, but replaces no key.
+                // A key with a block and no charge got the block from elsewhere. Such a key may take a free place, but replaces no key.
                 let is_blocked = budget.blocked_until > 0 && leaving.is_none();
                 let used = match charged {
                     Some(verdict) => Some(share_used(budget.quota, verdict)),

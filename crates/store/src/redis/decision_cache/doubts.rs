@@ -1,7 +1,7 @@
 //! Doubts about a request that a limit refuses: Redis may refuse its other charges, too.
 //!
-//! A refusal names all limits that refuse, and their longest wait. If a new answer of Redis about a limit exists, there is no doubt about
-//! this limit, unless that answer took the last units.
+//! A refusal names all limits that refuse, and their longest wait. If a recent answer of Redis about a limit exists, there is no doubt
+//! about this limit, unless that answer took the last units.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::Charge;
 /// The doubt about one charge of a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Doubt {
-    /// No doubt: a new answer left room, or the limit needs no answer.
+    /// No doubt: a recent answer left room, or the limit needs no answer.
     None,
-    /// No doubt: a new answer refused. It is only added to a refusal by another limit.
+    /// No doubt: a recent answer refused. This refusal is only added to a refusal by another limit.
     Refused(Verdict),
-    /// The last answer left too little, or its refusal is old.
+    /// The last answer left too few units, or was a refusal that is old by now.
     Due,
     /// No answer, or an old answer that left room.
     Unknown,
@@ -29,7 +29,7 @@ pub(in super::super) enum Doubt {
 pub(in super::super) enum RefusedBy {
     /// A limit of this process.
     Here,
-    /// A new answer of Redis about another charge.
+    /// A recent answer of Redis about another charge.
     NewAnswer,
     /// No certain refusal: the call decides the request.
     Nothing,
@@ -123,7 +123,8 @@ impl DecisionCache {
         (claims.count() > 0).then(|| self.flight(charges))
     }
 
-    /// Returns true to one request, which calls Redis about a key without a new answer. The [rate](super::looks) of such calls is bounded.
+    /// Returns true to one request, which calls Redis about a key without a recent answer. The [rate](super::looks) of such calls is
+    /// bounded.
     pub(in super::super) fn claim_look(&self, charge: &Charge<'_>, now: Instant) -> bool {
         self.looks.claim(&charge.limit_key(), now)
     }

@@ -1,8 +1,9 @@
 //! Costs above the cost of a cached refusal: they are refused as well, and may have to wait longer.
 //!
-//! The wait of a larger cost usually follows from the refusal. It may be unknown for a log, a counter, or a block within a window. One
-//! request of a larger cost then calls Redis within a second. The answer is kept beside the refusal, and applies to all costs up to its
-//! own. A cost above that waits until any cost fits. For a leased limit, the wait never follows from the refusal.
+//! The wait of a larger cost usually follows from the refusal. The wait may be unknown for `sliding_window_log`, `sliding_window_counter`,
+//! or a block that ends within a window. If it is unknown, one request of a larger cost calls Redis each second. The answer is kept beside
+//! the refusal, and applies to all costs up to the cost in this call. A still larger cost waits until any cost fits. For a leased limit,
+//! the wait never follows from the refusal.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,8 @@ impl Seen {
         Some((verdict, at))
     }
 
-    /// Returns the refusal of a larger cost that lasts longer than this refusal, for charges of that cost or more.
+    /// Returns the kept refusal of a larger cost, if the kept refusal is valid and the charge costs no less than that cost. The kept
+    /// refusal may last longer than the refusal of the smaller cost.
     pub(super) fn lasting_refusal(&self, charge: &Charge<'_>, now: Instant) -> Option<Verdict> {
         let larger = self.larger.as_ref()?;
         let wait = micros(larger.fits.saturating_duration_since(now));

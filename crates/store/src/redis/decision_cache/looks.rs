@@ -1,8 +1,8 @@
 //! The rate of calls about requests that are refused already.
 //!
-//! A request that a limit of this process or a new answer of Redis refuses needs no further answer. A call would only name the other limits
-//! that refuse, and start their blocks. So each key has one such call a second at most, and all keys together have a bounded number. A
-//! flood of refused requests over many keys makes no more calls.
+//! A request that a limit of this process or a recent answer of Redis refuses needs no further answer. A call would only name the other
+//! limits that refuse, and start their blocks. So each key has one such call a second at most, and all keys together have a bounded number.
+//! Even a flood of refused requests over many keys makes no more than this number of calls.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,12 +66,12 @@ impl Looks {
                 .is_ok()
     }
 
-    /// Takes a call of this second for any key, unless all are taken.
+    /// Counts a call about any key toward the rate. Returns false if no call may be made now.
     pub(super) fn take(&self, now: Instant) -> bool {
         self.pay(self.time(now))
     }
 
-    /// Takes a call as [`Self::take`] does, at a time in us.
+    /// Counts a call like [`Self::take`], at a time in us.
     fn pay(&self, now: u64) -> bool {
         let second = micros(Duration::from_secs(1));
         let pay = |paid_off: u64| {
@@ -91,7 +91,7 @@ impl Looks {
         (&self.last[place], hash & TAG)
     }
 
-    /// Returns a time in us. It starts at a second, so that an empty entry counts as old.
+    /// Returns a time in us. The first time is one second, so that an empty entry counts as old.
     fn time(&self, at: Instant) -> u64 {
         micros(at.saturating_duration_since(self.start) + LONGEST)
     }

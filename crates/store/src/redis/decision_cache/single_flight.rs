@@ -1,7 +1,7 @@
 //! Single flight: if a key has no units left, one request calls Redis, and the others wait for its answer.
 //!
 //! A key that many clients share may refuse a hundred requests a millisecond. When the refusal ends, all requests before the next answer
-//! would call Redis. The wait refuses no request. After it, the answer refuses the request, or the request calls Redis itself.
+//! would call Redis. The wait refuses no request. After the wait, the answer refuses the request, or the request calls Redis itself.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Calls about the holds of a running request in Redis.
 //!
-//! While a hold of `concurrency` may be missing on its server, this server gets no calls for decisions on such limits, because its answers
-//! would count too few requests. So a gateway never gives the units of its own running request to another request.
+//! While a hold of `concurrency` may be missing on its server, this server gets no calls for decisions on limits of `concurrency`, because
+//! its answers would count too few requests. So a gateway never gives the units of its own running request to another request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +28,7 @@ impl Exact {
         let call = self.access.caller.ended(charge, hold, used);
         let answer = tokio::time::timeout(LONGEST, self.access.caller.send(&call)).await;
         match answer.unwrap_or(Err(StoreError::Timeout))?.as_slice() {
-            // The calendar's windows had changed at both attempts.
+            // The calendar's windows changed before both attempts, so the script did not run.
             [_, -1] => Err(StoreError::Late),
             _ => Ok(()),
         }

@@ -1,8 +1,8 @@
-//! Decisions by new answers of Redis, and the calls that are needed in spite of such answers.
+//! Decisions by recent answers of Redis, and the calls that are needed in spite of such answers.
 //!
-//! A cached refusal needs no call. It names each limit whose cached answer is a refusal at most one second old. There is a call
-//! nevertheless if the last answer about another limit took its last units, or if another limit may have a block to start. A limit with a
-//! block has one such call a second.
+//! A cached refusal needs no call. The repeated refusal names each limit whose cached answer is a refusal at most one second old. Redis is
+//! called nevertheless if the last answer about another limit took its last units, or if another limit may have a block to start. For a
+//! block, each limit causes at most one call a second.
 
 use std::time::Instant;
 
@@ -12,12 +12,12 @@ use super::Exact;
 use crate::redis::decision_cache::{Doubt, Known};
 use crate::{Charge, Decision, Mode, Verdicts};
 
-/// The new answers about the charges of a request.
+/// The decision by the recent answers about a request's charges.
 pub(in super::super) enum Remembered {
-    /// It is refused.
+    /// The request is refused.
     Refused(Decision),
-    /// It is refused, and one request should call Redis about charges in doubt. The flag is true if the refusal is new, so that it holds
-    /// even if the call fails.
+    /// The request is refused, and one such request should call Redis about charges in doubt. The flag is true if the refusal is recent, so
+    /// that it holds even if the call fails.
     Doubtful(Decision, bool),
     /// The last answer about a charge took the last units.
     Exhausted,
@@ -38,8 +38,7 @@ impl Exact {
         }
     }
 
-    /// Returns the new answers about these charges. `is_refused_here` is true if a limit of this process refuses the request. Changes no
-    /// state.
+    /// Decides these charges by recent answers. `is_refused_here` is true if a limit of this process refuses the request. Changes no state.
     pub(in super::super) fn remembered(
         &self,
         charges: &[Charge<'_>],

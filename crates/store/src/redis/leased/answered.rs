@@ -6,7 +6,7 @@ use tidegate_core::{Micros, Quota, Verdict};
 
 use super::lender::{Ask, LONGEST_REFUSAL, Lent, shortest_refusal};
 
-/// The time after which spent units are settled, and unneeded units returned.
+/// The time after which spent units are settled, and unneeded units are returned to Redis.
 pub(super) const HORIZON: Duration = Duration::from_millis(2_500);
 
 /// An answer, and the call that it answers.

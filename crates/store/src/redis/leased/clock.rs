@@ -1,14 +1,14 @@
 //! A clock that runs while the machine sleeps, so that lent units are not spent after their lapse.
 //!
 //! [`Instant`] stands still on Linux while a virtual machine is suspended. Redis's clock runs, so slices may lapse in Redis. Times of this
-//! clock may be later than [`Instant::now`]. They are only compared with each other.
+//! clock may be later than [`Instant::now`]. So these times are only compared with each other.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tidegate_redis::uptime;
 
-/// The time of the first use, and the uptime of the machine then.
+/// The time at which this clock was first read, and the machine's uptime at that time.
 static START: OnceLock<(Instant, Duration)> = OnceLock::new();
 
 /// Returns the time by this clock.

@@ -35,7 +35,7 @@ pub(super) struct Budget {
     keys: [Word; 2],
 }
 
-/// A call about a slice: its use and its wanted size. Units are counted from the beginning of a session.
+/// A call about a slice, with the slice's use and wanted size. Units are counted from the beginning of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ask {
     /// The cost of the request that Redis decides; 0 without a request.
@@ -108,7 +108,7 @@ impl Lender {
                 };
                 // The units of the slice are left out, because the slice is used up before a decision uses this answer.
                 let remaining = lent.left;
-                // `reset` stays below a longer wait: in the cache, a later reset would mean a debt.
+                // `reset` is not raised to a longer wait, because the cache would take the later `reset` for a debt.
                 let verdict = Verdict {
                     remaining,
                     reset: lent.reset,
@@ -208,7 +208,7 @@ impl Budget {
 }
 
 impl Lent {
-    /// Reads a reply (lua/README.md): the time, and the rest, if the call was in time.
+    /// Reads a reply (lua/README.md): the time, and all other fields if the call was in time.
     fn read(reply: &[i64]) -> Option<(Micros, Option<Self>)> {
         let number = |at: usize| u64::try_from(*reply.get(at)?).ok();
         let now = number(0)?;

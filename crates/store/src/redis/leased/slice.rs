@@ -20,22 +20,25 @@ const RETRY: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     session: u64,
-    // Units since the session began: the spent units, the settled part of them, and all units that may be spent.
+    // The units that were spent since the session began.
     spent: u64,
+    // The spent units that Redis has charged.
     settled: u64,
+    // The units that may be spent in the session, including spent units.
     allowance: u64,
-    // The time from which the rest must not be spent. `lapse` is the time at which the slice lapses by Redis's clock, which is later.
+    // The time from which the remaining units must not be spent. This time is earlier than `lapse`.
     ends: Option<Instant>,
+    // The time at which the slice lapses, by Redis's clock.
     lapse: Micros,
     // The wanted size of the slice; 0 for a cold key.
     size: u64,
     // The call that is not answered yet.
     call: Option<Ask>,
-    // Whether its answer is void.
+    // Whether the answer to this call is void, so that it is ignored.
     is_void: bool,
     // The sum of the costs of the requests that wait for the answer.
     waiting: u64,
-    // The number of times that the spent units were sent to Redis, or became void.
+    // The number of calls that sent the spent units to Redis, plus the number of answers that became void.
     tellings: u64,
     last: Option<Answered>,
     // The earliest time of the next call in the background.
@@ -56,7 +59,7 @@ pub(super) enum Step {
     Spent(Verdict, Spent, Option<Ask>),
     /// The request was decided in this process, and no unit was spent.
     Decided(Verdict),
-    /// Redis decides it by this call.
+    /// Redis decides the request by this call.
     Ask(Ask),
     /// A call about this key is under way already.
     Wait,
@@ -110,7 +113,7 @@ impl Slice {
         Step::Ask(Ask { checks, ..ask })
     }
 
-    /// Returns the verdict on a cost by the rest of the slice or the last refusal, if either decides. Spends no unit.
+    /// Returns the verdict on a cost by the remaining units of the slice or by the last refusal, if either decides. Spends no unit.
     pub(super) fn look(&mut self, quota: &Quota, cost: u64, now: Instant) -> Option<Verdict> {
         if cost <= self.rest(now) {
             return Some(self.verdict(quota, now));
@@ -118,7 +121,8 @@ impl Slice {
         self.last.as_mut()?.refusal(quota, cost, now)
     }
 
-    /// Puts back spent units. Units that were sent to Redis since then stay spent, because the present slice may be of another window.
+    /// Puts back spent units. If a later call has sent their use to Redis, the units stay spent, because the present slice may be of
+    /// another window.
     pub(super) fn put_back(&mut self, cost: u64, spent: Spent) {
         if self.session == spent.session && self.tellings == spent.tellings {
             self.spent -= cost;
@@ -137,8 +141,8 @@ impl Slice {
         }
         self.allowance = ask.spent + lent.out;
         self.lapse = lent.lapse;
-        // The term is counted from the sending, before Redis counts it. It is shortened by one part in a thousand, because Redis's clock
-        // may be faster.
+        // The term is counted from the time of sending, before Redis starts to count it. It is shortened by one part in a thousand, because
+        // Redis's clock may be faster.
         let term = Duration::from_micros(lent.lapse.saturating_sub(lent.now));
         self.ends = Some(sent + term - term / 1_000);
         self.last = Some(Answered::new(
@@ -157,7 +161,7 @@ impl Slice {
         self.not_before = Some(now + RETRY);
     }
 
-    /// Whether it is time to settle the spent units, and to return the unneeded ones.
+    /// Whether it is time to settle the spent units, and to return unneeded units to Redis.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let Some(last) = self.last else {
             return false;
@@ -178,8 +182,8 @@ impl Slice {
         !self.is_out(now) && self.call.is_none() && !self.last.is_some_and(is_new)
     }
 
-    /// Begins a call that settles the spent units and returns unneeded units. If no request has come since the last answer, all units are
-    /// returned. Only requests borrow more, so an idle gateway holds no units that other gateways need.
+    /// Begins a call that settles the spent units and returns unneeded units to Redis. If no unit was spent after the last call, all units
+    /// are returned. Only requests borrow more, so an idle gateway keeps no units that other gateways need.
     pub(super) fn settle(&mut self, quota: &Quota, now: Instant, number: u64) -> Ask {
         self.adapt(quota, 0, now);
         if self.last.is_some_and(|last| last.spent == self.spent) {
@@ -189,7 +193,7 @@ impl Slice {
         self.ask_for(kept, 0, kept, number)
     }
 
-    /// Begins a call that settles the spent units and returns all others.
+    /// Begins a call that settles the spent units and returns all other units to Redis.
     pub(super) fn end(&mut self, number: u64) -> Ask {
         self.size = 0;
         self.ask(0, 0, number)

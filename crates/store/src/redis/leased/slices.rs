@@ -1,4 +1,4 @@
-//! The slices of this gateway at work: spending, calls, waits, and the task that settles.
+//! The work on slices: spends units, makes calls, waits for answers, and settles slices at intervals.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -27,11 +27,11 @@ const AT_ONCE: usize = 64;
 /// The next step of a request.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// It has been decided here.
+    /// The request was decided in this process.
     Done(Taken),
     /// Redis decides.
     Asking(JoinHandle<Result<Taken, StoreError>>),
-    /// It waits for this answer, and then takes the next step.
+    /// The request waits for this answer, and then takes the next step.
     Wait(AnswerWatch),
 }
 
@@ -74,7 +74,7 @@ impl Leased {
         (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
     }
 
-    /// Settles one key, and returns its whole slice.
+    /// Settles one key, and returns its whole slice to Redis.
     pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let nothing = Charge { cost: 0, ..*charge };
         let key = charge.limit_key();
@@ -96,7 +96,7 @@ impl Leased {
             .is_none_or(|leased| leased.contains(&key.limit))
     }
 
-    /// Settles and returns the slices of the keys for which `ends` returns true. Retries while Redis does not answer.
+    /// Settles the slices of the keys for which `ends` returns true, and returns them to Redis. Retries while Redis does not answer.
     pub(super) async fn end_where(self: &Arc<Self>, ends: impl Fn(&LimitKey) -> bool) {
         loop {
             let now = clock::now();
@@ -108,12 +108,12 @@ impl Leased {
             }
             let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
             self.settle_all(&keys, end).await;
-            // Some keys had a call under way already, or got no answer.
+            // Keys that already had a call under way, or got no answer, are tried again.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// Settles and returns all lent slices of these clients.
+    /// Settles all lent slices of these clients, and returns them to Redis.
     pub(super) async fn return_of(self: &Arc<Self>, recall: &Recall) {
         let now = clock::now();
         let mut keys = self.table.sweep(now, |slice| slice.is_out(now));
@@ -143,7 +143,7 @@ impl Leased {
                 asking.push(self.begin(*key, entry, ask, until));
             }
             for asking in asking {
-                // If the call failed, the slice stays lent. It is settled later, or lapses.
+                // If the call failed, the slice stays lent. The slice is settled later, or lapses.
                 let _ = asking.await;
             }
         }

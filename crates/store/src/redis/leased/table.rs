@@ -14,7 +14,7 @@ use crate::StoreError;
 use crate::charge::LimitKey;
 use crate::sharded::Sharded;
 
-/// The most keys of which a gateway holds slices: about 100 MB when all are in use.
+/// The most keys for which a gateway has slices: about 100 MB when all are in use.
 pub(super) const MAX_SLICES: usize = 100_000;
 
 const SHARDS: usize = 64;
@@ -26,7 +26,7 @@ pub(super) struct Table {
     capacity: usize,
 }
 
-/// A slice, its budget for calls, and the answer to the last call.
+/// A slice, the budget from which it is lent, and the answer to the last call about it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) budget: Arc<Budget>,

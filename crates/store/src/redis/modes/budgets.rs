@@ -88,7 +88,7 @@ impl Modes {
     async fn reset_redis(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.exact.access.secret.check()?;
         match self.settle_leased(charges).await {
-            // Unreadable data is reset, too.
+            // The reset also removes data that the script cannot read.
             Err(error) if !error.is_about_keys() => return Err(error),
             _ => {}
         }
@@ -100,7 +100,7 @@ impl Modes {
         Ok(())
     }
 
-    /// Settles the leased limits of these charges, and returns the slices of this gateway.
+    /// Settles the leased limits of these charges, and returns this gateway's slices to Redis.
     async fn settle_leased(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         let leased = |charge: &&Charge<'_>| charge.limit.mode() == Mode::Leased;
         for charge in charges.iter().filter(leased) {

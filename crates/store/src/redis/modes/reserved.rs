@@ -13,7 +13,7 @@ impl Modes {
         match how {
             How::Leased(spent) if !is_admitted => self.leased.put_back(charge, spent),
             How::Synced(start) if !is_admitted => self.synced.uncount(charge, start),
-            // The request keeps the hold until it ends.
+            // The hold stays until its request ends.
             How::Here(..) if is_admitted && charge.limit.lease().is_some() => {}
             How::Here(quota, hold) => {
                 // A cost above the capacity counts as the capacity.

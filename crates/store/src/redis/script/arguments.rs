@@ -9,14 +9,15 @@ use crate::Charge;
 use crate::charge::DECISION_LEASE;
 use crate::charge::words::{COST, LEASE};
 
-/// The word for the lease of requests that take no holds, and the word for requests that take holds.
+/// The lease of requests that take no holds.
 static BESIDE: LazyLock<Word> = LazyLock::new(|| Word::interned(format!("-{DECISION_LEASE}")));
+/// The lease of requests that take holds.
 static TAKEN: LazyLock<Word> = LazyLock::new(|| Word::interned(DECISION_LEASE.to_string()));
 
 /// The treatment of holds under limits whose own requests take no holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum Holding {
-    /// No request holds units under their keys.
+    /// No request holds units under the keys of these limits.
     None,
     /// Requests with keys in several slots of a cluster may hold units, and these units count.
     Beside,

@@ -41,7 +41,7 @@ struct Call {
     keys: Arc<[Word]>,
     arguments: Arguments,
     charges: usize,
-    /// The ID of its holds; 0 without holds.
+    /// The ID of the holds that the call takes; 0 without holds.
     hold: HoldId,
 }
 
@@ -71,7 +71,7 @@ impl Caller {
         !self.shards.are_many() || charges.windows(2).all(same)
     }
 
-    /// Decides a request in one script call, and returns the times of the call; `None` if no script can.
+    /// Decides a request in one script call, and returns the times of the call. `None` if no single script can decide all charges.
     pub(in crate::redis) async fn decide_at_once(
         &self,
         charges: &[Charge<'_>],
@@ -101,7 +101,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// It is unknown whether the keys were reset. They are not reset later.
+    /// It is unknown whether the keys were reset. A call that was lost does not reset them later.
     pub(in crate::redis) async fn forget(
         &self,
         charges: &[Charge<'_>],
@@ -144,7 +144,7 @@ impl Caller {
         answer
     }
 
-    /// Returns the treatment of holds by requests of one slot.
+    /// Returns the treatment of holds for a request whose keys share a slot.
     fn holding(&self) -> Holding {
         match self.shards.are_many() {
             true => Holding::Beside,

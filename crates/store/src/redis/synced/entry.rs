@@ -29,16 +29,17 @@ pub(super) struct Entry {
     pub(super) tally: Tally,
     /// The quota of the last request.
     pub(super) quota: Quota,
-    // The largest quota of requests since the last call was sent, and of requests before that call. A reload changes quotas.
+    // The largest quota of requests since the last call was sent. A reload changes quotas.
     widest: Quota,
+    // The value of `widest` when the last call was sent.
     call_quota: Quota,
     /// Whether the last exchange failed.
     pub(super) is_silent: bool,
     /// Whether a call is under way.
     pub(super) is_under_way: bool,
-    /// The time of its next exchange.
+    /// The time of the key's next exchange. `None` if no exchange is due.
     pub(super) due: Option<Due>,
-    /// The time since which it has been due, or under way.
+    /// The time since which an exchange has been due or under way.
     pub(super) waiting: Option<Instant>,
     limit: Arc<Watched>,
     // The time when the last answered call was sent.
@@ -53,7 +54,7 @@ pub(super) struct Telling {
     /// The start of the window of these counts.
     pub(super) start: Micros,
     pub(super) own: TallyCounts,
-    /// The ID under which Redis keeps them.
+    /// The ID under which Redis keeps the counts.
     pub(super) gateway: Arc<String>,
     limit: Arc<Watched>,
 }
@@ -88,7 +89,8 @@ impl Entry {
         is_old && self.due.is_none() && !self.is_under_way
     }
 
-    /// Returns when an exchange is due after a request, unless the counts are old. A key that refuses is exchanged once a second at least.
+    /// Returns the time of the next exchange after a request. If the counts are old, the caller exchanges them earlier. A key that refuses
+    /// is exchanged once a second at least.
     pub(super) fn due_after(&self, refused: bool, now: Instant) -> Due {
         let is_old = || self.age(now).is_some_and(|age| age >= REFUSES_FOR);
         if self.is_silent {
@@ -115,8 +117,8 @@ impl Entry {
         }
     }
 
-    /// Applies the answer to a call that was sent at `sent`. Redis gave it at `now` by its clock. Returns when the key is due again, if it
-    /// is.
+    /// Applies the answer to a call that was sent at `sent`. `now` is the time of the answer by Redis's clock. Returns the time of the
+    /// key's next exchange, if one is due.
     pub(super) fn learn(&mut self, totals: TallyTotals, sent: Instant, now: Micros) -> Option<Due> {
         let (beyond, more) = self.tally.learn(&self.call_quota, totals, now);
         self.limit.exceeded(beyond, more);
@@ -142,7 +144,7 @@ impl Entry {
 }
 
 impl Telling {
-    /// Makes a telling of zero units, for a charge without an entry.
+    /// Makes counts of zero units for a call, for a charge without an entry.
     pub(super) fn nothing(charge: &Charge<'_>, gateway: &Arc<String>) -> Self {
         Self {
             key: charge.limit_key(),

@@ -121,7 +121,7 @@ impl Synced {
         batches.map(<[Telling]>::to_vec).collect()
     }
 
-    /// Sends waiting batches, as far as the bound of calls allows. Returns whether any failed at once.
+    /// Sends waiting batches, as far as the bound of calls allows. Returns whether any batch could not be sent.
     fn send(&self, calls: &mut Calls) -> bool {
         let mut failed = false;
         while calls.under_way.len() < CALLS
@@ -148,7 +148,7 @@ impl Synced {
         failed
     }
 
-    /// Takes the result of a call. Returns whether it failed.
+    /// Applies the result of a call. Returns whether it failed.
     fn ended(&self, ended: Result<Ended, tokio::task::JoinError>) -> bool {
         // The task has panicked, and has no answer.
         let Ok(Ended { batch, answer }) = ended else {
@@ -234,7 +234,7 @@ impl Call<'_> {
             {
                 // The late call had no effect. Its answer has Redis's time, so that another call can be in time.
                 Err(StoreError::Late) if Instant::now() < until => {}
-                // A limit has two Redis keys per client. Only the first has moved to another node yet.
+                // A limit has two Redis keys per client. While they move to another node, the node may have only the first key.
                 Err(error) if error.is_moving() && Instant::now() + MOVING < until => {
                     tokio::time::sleep(MOVING).await;
                 }
@@ -282,13 +282,13 @@ impl Call<'_> {
     }
 }
 
-/// Returns a gateway's own count, and 0 for a negative one.
+/// Returns a gateway's own count, or 0 if the count is negative.
 fn count(count: i64) -> u64 {
     count.max(0).unsigned_abs()
 }
 
-/// Reads a script's reply: the time, and five numbers per key (lua/README.md). The first number is below 0 if there was an error.
-/// If the call was too late, the reply has only the time.
+/// Reads a script's reply: the time, and five numbers per key (lua/README.md). A key's first number is below 0 if the key could not be
+/// read. If the call was too late, the reply has only the time.
 fn read(reply: &[i64], keys: usize) -> Option<(Micros, Option<Exchanged>)> {
     let (head, rows) = reply.split_at_checked(2)?;
     let now = Micros::try_from(head[0]).ok()?;

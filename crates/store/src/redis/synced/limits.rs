@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::Overshoot;
 use crate::Limit;
 
-/// All limits that configurations have named since start, by the hashes of their IDs.
+/// All synced limits that requests have used since start, by the hashes of their IDs.
 #[derive(Debug, Default)]
 pub(super) struct Limits(Mutex<HashMap<u64, Arc<Watched>>>);
 

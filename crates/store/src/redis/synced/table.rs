@@ -36,10 +36,11 @@ pub(super) struct Table {
 
 #[derive(Debug)]
 struct Row {
-    // The ID under which Redis stores the counts of these keys. It changes in one step with the tallies.
+    // The ID under which Redis stores the counts of these keys. The ID and the tallies change together, under the row's lock.
     gateway: Arc<String>,
     entries: HashMap<LimitKey, Entry, RandomState>,
-    // The keys whose exchange is due, by [`Due`]. A key may be listed twice, or no longer be due. Its entry decides.
+    // The keys whose exchange is due, by [`Due`]. A key may be listed twice, or no longer be due. The entry of the key decides whether it
+    // is due.
     due: [Vec<LimitKey>; 3],
 }
 
@@ -61,9 +62,9 @@ impl Table {
         }
     }
 
-    /// Runs `act` on the entry of a requested key, and makes its exchange due. `act` also returns whether it refused. `None` if there is no
-    /// place for the key, or if its limit does not count per window. `fails` returns whether the last call to the key's server failed. It
-    /// runs only if the counts of the key are old.
+    /// Runs `act` on the entry of a requested key, and makes its exchange due. `act` also returns whether the request was refused. `None`
+    /// if there is no place for the key, or if its limit does not count per window. `fails` returns whether the last call to the key's
+    /// server failed. `fails` runs only if the counts of the key are old.
     pub(super) fn with<T>(
         &self,
         charge: &Charge<'_>,
@@ -171,8 +172,8 @@ impl Table {
         tellings
     }
 
-    /// Begins the exchange of all keys of which Redis lacks counts, and returns their counts. This includes keys with a call under way,
-    /// because no task waits for its answer any more.
+    /// Begins the exchange of all keys of which Redis lacks counts, and returns their counts. Keys with a call under way are included,
+    /// because no task waits for the answer any more.
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {
@@ -186,7 +187,7 @@ impl Table {
         tellings
     }
 
-    /// Applies Redis's answer to a call that was sent at `sent`. Redis gave it at `now` by its clock.
+    /// Applies Redis's answer to a call that was sent at `sent`. `now` is the time of the answer by Redis's clock.
     pub(super) fn learn(&self, telling: &Telling, totals: TallyTotals, sent: Instant, now: Micros) {
         self.over(telling, |entry| entry.learn(totals, sent, now));
     }
@@ -224,7 +225,7 @@ impl Table {
         usage
     }
 
-    /// Ends a call about a key. `end` returns when the key is due again, if it is.
+    /// Ends a call about a key. `end` returns the time of the key's next exchange, if one is due.
     fn over(&self, telling: &Telling, end: impl FnOnce(&mut Entry) -> Option<Due>) {
         let row = &mut *self.rows.lock(&telling.key);
         if let Some(entry) = row.entries.get_mut(&telling.key) {

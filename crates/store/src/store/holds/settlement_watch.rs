@@ -1,4 +1,4 @@
-//! Waits for settlements and returns of units under one key.
+//! Waits until units under one key are settled or become free.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl SettlementWatch {
         Self { store, key, notify }
     }
 
-    /// Waits until this process next settles or returns units under this key, counted from this call.
+    /// Waits until this process settles or frees units under this key after this call.
     pub fn next(&self) -> impl Future<Output = ()> + use<> {
         self.notify.clone().notified_owned()
     }

@@ -1,9 +1,9 @@
 //! The places of a shard: the number of places that each limit and each address occupies, and the rule for new keys.
 //!
-//! A quarter of the places is divided into floors, one for each limit. No other limit can take the places of a floor. The rest is common.
-//! Keys of unverified values have two more bounds. An address can take another place while it has fewer than half of the number of free
-//! common places. So one address alone gets about a quarter of all places. All such keys together can take another place while they are
-//! fewer than twice the free common places. So they get about half of all places.
+//! A quarter of the places is divided into floors, one for each limit. No other limit can take the places of a floor. All other places are
+//! common. Keys of unverified values have two more bounds. An address can take another place while it has fewer than half of the number of
+//! free common places. So one address alone gets about a quarter of all places. All keys of unverified values together can take another
+//! place while they are fewer than twice the free common places. So these keys get about half of all places.
 
 use std::collections::HashMap;
 
@@ -32,8 +32,9 @@ pub(super) struct Occupancy {
     capacity: usize,
     // The number of places that no other limit can take, for each limit.
     floor: usize,
-    // The number of places beyond all floors, and the number of these places that are taken.
+    // The number of places beyond all floors.
     common: usize,
+    // The number of common places that are taken.
     taken: usize,
 }
 
@@ -103,8 +104,8 @@ impl Occupancy {
         Ok(())
     }
 
-    /// Whether a new key, which found no place for the reason `crowded`, may replace a known key. No limit grows at the cost of a floor, or
-    /// of a limit with fewer keys.
+    /// Whether a new key, which found no place for the reason `crowded`, may replace a key that has a place. No limit grows at the cost of
+    /// a floor, or of a limit with fewer keys.
     pub(super) fn may_replace(
         &self,
         (limit, origin): (u64, Option<Origin>),

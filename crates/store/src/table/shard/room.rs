@@ -11,13 +11,13 @@ use crate::charge::{LimitKey, Origin};
 /// The number of keys among which a new key looks for a place.
 const SAMPLE: usize = 8;
 
-/// The distance between these keys. Neighbours often came at the same time and are of the same limit. The distance is a prime, so that all
-/// keys are reached.
+/// The distance between these keys. Neighbouring entries often belong to the same limit, because they arrived at the same time. The
+/// distance is a prime, so that all keys are reached.
 const STRIDE: usize = 7_919;
 
 impl Shard {
-    /// Finds a place for a new key. If no place is free, looks at the next few keys and drops the expired ones. If no place is free then,
-    /// chooses a key that the new key replaces: the limit with the most keys comes first, then the least used key.
+    /// Finds a place for a new key. If no place is free, looks at the next few keys and drops the expired ones. If this frees no place,
+    /// chooses a key that the new key replaces: the least used key of the limit with the most keys.
     pub(super) fn find_room(
         &mut self,
         limit: u64,
@@ -27,7 +27,7 @@ impl Shard {
         let Err(mut crowded) = self.promise(limit, origin) else {
             return Ok(Room::New(None));
         };
-        // The key of the limit with the most keys, and among these the least used key.
+        // The least used key of the limit with the most keys.
         let mut least: Option<(Reverse<usize>, u16, LimitKey)> = None;
         for _ in 0..SAMPLE.min(self.entries.len()) {
             let Some(hand) = (self.hand + STRIDE).checked_rem(self.entries.len()) else {

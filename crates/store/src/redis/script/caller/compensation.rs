@@ -1,7 +1,7 @@
 //! Calls that renew or end a hold after its decision.
 //!
-//! Such calls are not counted as calls in flight, because no request waits for them. The end of a hold is sent until Redis answers it
-//! ([`crate::Store`]). It takes effect once, even if it is sent several times.
+//! These calls are not counted as calls in flight, because no request waits for their answers. The end of a hold is sent until Redis
+//! answers it ([`crate::Store`]). An end takes effect once, even if it is sent several times.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::{Arguments, Caller, Holding, Task};
 use crate::redis::script;
 use crate::{Charge, StoreError};
 
-/// The longest that such a call may take.
+/// The longest time that a call after a decision may take.
 pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 
 /// A call with all its data.
@@ -107,7 +107,7 @@ impl Caller {
         }
     }
 
-    /// Renews a hold, unless the call comes after a deadline. An answer within `quick` shows that Redis can decide.
+    /// Renews a hold, unless the call reaches Redis after its deadline. An answer within `quick` shows that Redis can decide.
     pub(in crate::redis) async fn renew(
         &self,
         charge: &Charge<'_>,

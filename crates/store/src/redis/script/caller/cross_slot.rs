@@ -1,8 +1,8 @@
 //! One request whose keys are in several slots of a Redis Cluster, which no script can reach at once.
 //!
-//! One round of calls takes holds in all slots. If all slots admit the request, it goes on, and each hold then ends with the cost in the
-//! background. If one slot refuses or fails, or if the caller has left, each hold ends with cost 0. So no limit is exceeded. If an end is
-//! lost, its hold lapses, and its units are charged.
+//! One round of calls takes holds in all slots. If all slots admit the request, the request goes on. Holds of limits without a lease then
+//! end with the cost, in the background. If one slot refuses or fails, or if the caller has left, each hold ends with cost 0. So no limit
+//! is exceeded. If an end is lost, its hold lapses, and its units are charged.
 //!
 //! - [`group`]: the charges by slot
 
@@ -121,7 +121,7 @@ impl Caller {
         for (index, verdict) in verdicts.enumerate() {
             let allowed = verdict.as_mut().filter(|verdict| verdict.allowed);
             match allowed.filter(|_| admitting[index]) {
-                // Its hold ends at once.
+                // The hold of this charge ends at once, so its units remain.
                 Some(verdict) if !is_admitted => verdict.remaining += charges[index].cost,
                 Some(_) => {}
                 None => taken.held[index] = HoldId(0),
@@ -197,7 +197,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Keeps the holds when this is dropped: from now on the request ends them.
+    /// Keeps the holds when this guard is dropped, because the request ends the holds from now on.
     fn stay(&mut self) {
         self.held.fill(HoldId(0));
     }
