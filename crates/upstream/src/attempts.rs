@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
-/// The most attempts of one request that are recorded. Further attempts are only counted.
+/// The most attempts of one request that are recorded: the first ones, and the last one. All attempts are counted.
 const MOST_NOTED: usize = 8;
 
 /// One attempt to get an answer from a server.
@@ -13,7 +13,7 @@ const MOST_NOTED: usize = 8;
 pub struct Attempt {
     /// The server's address.
     pub server: SocketAddr,
-    /// The time at which it began.
+    /// The time at which the attempt began.
     pub started: Instant,
     /// The time until the head of the answer, or until the attempt failed.
     pub took: Duration,

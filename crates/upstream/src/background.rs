@@ -1,4 +1,4 @@
-//! Looks after the servers of an upstream: looks up names, checks health, ejects failing servers and returns them to use.
+//! The background work for the servers of an upstream: DNS lookups, health checks, and ejections of failing servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,7 +69,7 @@ impl Background {
         self.discovery.current()
     }
 
-    /// Returns how many requests were served so far. Callers take this when they send a request to `server`.
+    /// Returns the counts of requests that were served so far. Callers store the counts when they send a request to `server`.
     pub(crate) fn served(&self, server: &Server) -> Served {
         Served {
             here: server.health.served(),
@@ -89,8 +89,8 @@ impl Background {
         }
     }
 
-    /// Records a request that a server failed. Ejects the server if it fails far more often than another server. `before` was taken when
-    /// the request was sent.
+    /// Records a request that failed at a server. Ejects the server if it fails far more often than another server. `before` has the counts
+    /// of `served` from the time when the request was sent.
     pub(crate) fn failed(&self, server: &Arc<Server>, before: Served) {
         let Some(settings) = &self.settings.eject else {
             return;
@@ -138,7 +138,7 @@ impl Background {
         true
     }
 
-    /// Requests a new DNS lookup: the servers may have other addresses by now.
+    /// Requests a DNS lookup, because the addresses of the servers may have changed.
     pub(crate) fn look_again(&self) {
         if self.discovery.have_names() {
             self.stale.notify_one();

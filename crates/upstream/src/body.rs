@@ -23,7 +23,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A body that a client streams, of any type.
 pub type StreamingBody = Box<dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin>;
 
-/// Returns the size of a body with `bytes` that were read before and an unread `rest`.
+/// Returns the size of a body of which `bytes` bytes were already read, and `rest` is the size of the unread part.
 pub fn size_behind(bytes: u64, rest: &SizeHint) -> SizeHint {
     let mut hint = SizeHint::new();
     hint.set_lower(rest.lower() + bytes);
@@ -33,12 +33,12 @@ pub fn size_behind(bytes: u64, rest: &SizeHint) -> SizeHint {
     hint
 }
 
-/// The current state of a request's body. The body, which hyper owns, shares it with the task that waits for the answer.
+/// The current state of a request's body. hyper owns the body, so the body and the task that waits for the answer share this state.
 #[derive(Debug)]
 pub struct BodyState {
     state: AtomicU8,
     started: Instant,
-    // In ms since `started`.
+    // The time at which the last part was passed on, in ms since `started`.
     progress: AtomicU64,
     // Bytes passed on so far.
     bytes: AtomicU64,
@@ -103,7 +103,7 @@ impl BodyState {
         matches!(self.phase(), BodyPhase::TooSlow | BodyPhase::Stalled)
     }
 
-    /// Whether the body broke off. If the exchange then fails, that is no failure of the server.
+    /// Whether the body broke off. In that case a failed exchange is no failure of the server.
     pub fn is_broken_off(&self) -> bool {
         let phase = self.phase();
         !matches!(phase, BodyPhase::Forwarded | BodyPhase::AwaitingClient)

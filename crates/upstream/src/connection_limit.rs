@@ -1,4 +1,4 @@
-//! The number of requests at a server, and the bound on it.
+//! The number of requests at a server, and the bound on that number.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -44,8 +44,8 @@ impl ConnectionLimit {
             .map_or(usize::MAX, |most| most.saturating_sub(self.taken()))
     }
 
-    /// Takes a place. `shared` has the client's address and the queue, if places have a bound. The caller then holds the lock of the queue
-    /// from its call of [`free`](Self::free) to the return of this function.
+    /// Takes a place. `shared` has the client's address and the queue, if places have a bound. In that case the caller holds the lock of
+    /// the queue from its call of [`free`](Self::free) to the return of this function.
     pub(crate) fn take(&self, shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>) -> ConnectionPermit {
         self.taken.fetch_add(1, Ordering::Relaxed);
         let taken = self.taken.clone();

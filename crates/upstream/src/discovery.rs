@@ -1,4 +1,4 @@
-//! The servers of an upstream, one for each address of a name. Names are looked up periodically.
+//! The servers of an upstream, one for each address. Names are looked up periodically.
 
 use std::io;
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ impl Discovery {
         self.servers.iter().any(|server| server.address().is_none())
     }
 
-    /// Looks up all names, unless the last lookup is less than a second ago. Returns whether an address changed. After a failed lookup a
+    /// Looks up all names, unless the last lookup was less than a second ago. Returns whether an address changed. After a failed lookup a
     /// name keeps its addresses.
     pub(crate) async fn resolve(&self, settings: &UpstreamSettings) -> bool {
         let mut last = self.resolving.lock().await;

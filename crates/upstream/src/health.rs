@@ -24,7 +24,7 @@ const MORE: u32 = 3;
 /// The health of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    // Failures in a row. A failure counts only if the server served no other request while that one was open.
+    // Failures in a row. A failure counts only if the server served no other request while the failed request was open.
     failures: AtomicU32,
     // The last 64 requests, the newest in the lowest bit. A failure is 1.
     recent: AtomicU64,
@@ -48,12 +48,12 @@ struct Past {
     row_began: u64,
 }
 
-/// Counts of requests that were served before another request was sent.
+/// The counts of served requests at the time when a request is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
-    /// Requests served by the server that gets the other request.
+    /// Requests that were served by the server that gets the request.
     pub(crate) here: u64,
-    /// Requests served by all servers of the upstream together.
+    /// Requests that were served by all servers of the upstream together.
     pub(crate) by_all: u64,
 }
 
@@ -138,8 +138,8 @@ impl Health {
         fails() || !self.failing.swap(false, Ordering::SeqCst)
     }
 
-    /// Records a request that the server failed. If the server served another request since this one was sent, the failure does not add to
-    /// the row.
+    /// Records a request that failed at the server. If the server served another request in the meantime, the failure does not add to the
+    /// row.
     pub(crate) fn failed(&self, before: Served) {
         self.remember(1);
         if self.served() != before.here {
@@ -168,7 +168,7 @@ impl Health {
         in_a_row || self.recent_failures() >= HALF.max(settings.after)
     }
 
-    /// Whether the server fails far more often than `other`. So requests that fail at every server lead to no ejection.
+    /// Whether the server fails far more often than `other`. This condition prevents ejections by requests that fail at every server.
     pub(crate) fn fails_more_than(&self, other: &Self) -> bool {
         self.recent_failures() >= MORE * other.recent_failures()
     }
@@ -177,8 +177,8 @@ impl Health {
         self.recent.load(Ordering::Relaxed).count_ones()
     }
 
-    /// Ejects the server, and returns for how long. The length doubles with each ejection, and starts again after the server stayed in use
-    /// for at least the length of the last one.
+    /// Ejects the server, and returns the length of the ejection. Each ejection doubles the length of the previous ejection. After a stay
+    /// in use of at least that length, the next ejection has the first length again.
     pub(crate) fn eject(&self, settings: &EjectSettings, now: Instant) -> Duration {
         let mut past = self.past.lock();
         let lasts = match past.ejection {
@@ -200,7 +200,7 @@ impl Health {
             .map(|(_, until)| until)
     }
 
-    /// Ends the ejection. One more failure before any success ejects the server again.
+    /// Ends the ejection. One more failure before any success may eject the server again.
     pub(crate) fn end_ejection(&self, settings: &EjectSettings, now: Instant) {
         self.past.lock().back = Some(now);
         self.failures.store(settings.after - 1, Ordering::Relaxed);
@@ -210,8 +210,8 @@ impl Health {
         self.ejected.store(false, Ordering::Relaxed);
     }
 
-    /// Records the result of a check. Returns whether the server is healthy now, if that changed. The first check of a server takes it out
-    /// at once if it fails.
+    /// Records the result of a check. Returns whether the server is healthy now, if that changed. If the first check of a server fails, the
+    /// server is unhealthy at once.
     pub(crate) fn checked(
         &self,
         settings: &HealthSettings,
@@ -242,7 +242,7 @@ impl Health {
         Some(passed)
     }
 
-    /// Records that the server is new beside servers that served before, so `slow_start` applies to it.
+    /// Records that the server joined other servers of the upstream, so `slow_start` applies to it.
     pub(crate) fn joined(&self, now: Instant) {
         self.past.lock().back = Some(now);
     }

@@ -6,21 +6,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::watched::Watch;
 
-/// The most bytes that are read for an HTTP/1 request until hyper returns the head of its answer. This leaves room for that head, which has
-/// its own bound, and for two buffers that hyper may read past it.
+/// The most bytes that are read for an HTTP/1 request until hyper returns the head of its answer. The bound leaves room for the head, which
+/// has its own bound, and for two buffers that hyper may read beyond the head.
 const MOST_BEFORE_ANSWER: u64 = 256 * 1024;
 
-/// The HEADERS frames that each request adds to the allowance of its HTTP/2 connection: interim answers, the answer and trailers.
+/// The number of HEADERS frames that a server may send for each request on an HTTP/2 connection: interim answers, the answer and trailers.
+/// Unused frames count for later requests.
 const HEADS_PER_REQUEST: u64 = 256;
 
-/// The largest allowance of HEADERS frames of an HTTP/2 connection.
+/// The most HEADERS frames that a server may send on an HTTP/2 connection without a further request.
 const MOST_HEADS: u64 = 100 * HEADS_PER_REQUEST;
 
-/// The type of a HEADERS frame, and the length of a frame's head in bytes (RFC 9113, 4.1 and 6.2).
+/// The type of a HEADERS frame (RFC 9113, 6.2).
 const HEADERS: u8 = 1;
+/// The length of a frame's head in bytes (RFC 9113, 4.1).
 const FRAME_HEAD: usize = 9;
 
-/// The value without a bound, while no request waits for its answer.
+/// The value of [`Unanswered`] while no request waits for its answer: the bytes have no bound.
 const NO_BOUND: u64 = u64::MAX;
 
 /// The number of bytes that an HTTP/1 server may still send before it answers.
@@ -95,7 +97,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Reads a part, and counts its HEADERS frames.
+    /// Reads the next bytes of the stream, and counts their HEADERS frames.
     pub(crate) fn read(&mut self, mut bytes: &[u8], heads: &Heads) -> io::Result<()> {
         while !bytes.is_empty() {
             let skipped = self.left.min(bytes.len());

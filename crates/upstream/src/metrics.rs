@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 pub struct UpstreamMetrics {
     /// Servers that take requests.
     pub healthy: Gauge,
-    /// Servers that get requests although the last ones failed in a row.
+    /// Servers that get requests although their last requests failed in a row.
     pub failing: Gauge,
     /// Servers that are ejected.
     pub ejected: Gauge,
@@ -18,7 +18,7 @@ pub struct UpstreamMetrics {
     pub waiting: Gauge,
     /// Ejections so far.
     pub ejections: Counter,
-    /// Health checks: failed, and passed.
+    /// Health checks: failed checks at index 0, passed checks at index 1.
     pub checks: [Counter; 2],
     /// Retries that were sent.
     pub retries: Counter,

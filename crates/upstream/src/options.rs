@@ -13,9 +13,9 @@ use super::sticky::Affinity;
 /// The times that an upstream may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// The time for a connection with its handshake.
+    /// The longest time until a connection is open and its handshake is complete.
     pub connect: Duration,
-    /// The time until the answer begins, and between two parts of it.
+    /// The longest time until the answer begins, and between two parts of the answer.
     pub answer: Duration,
 }
 

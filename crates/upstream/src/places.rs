@@ -20,7 +20,7 @@ use super::server::Server;
 use super::settings::{Share, UpstreamSettings};
 use super::sticky::Affinity;
 
-/// The shortest time between two log lines about addresses that have their share.
+/// The shortest time between two log lines about addresses that hold their full share.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// A server, and a place at that server.
@@ -40,7 +40,7 @@ pub(crate) struct Places {
 /// The reason why a request gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
-    /// No server may take the request.
+    /// No server can take the request.
     NoServer,
     /// No place became free in time, or too many requests wait.
     Busy,
@@ -113,7 +113,7 @@ impl Places {
         affinity: Option<Affinity>,
         longest: Duration,
     ) -> Result<Placed, NoPlace> {
-        // New or recovered servers may have places, which requests that already wait get first.
+        // New or recovered servers may have free places. Requests that already wait get these places first.
         self.serve();
         let mut waiting = {
             let mut state = self.state.lock();
@@ -153,7 +153,7 @@ impl Places {
             given.collect::<Vec<_>>()
         };
         for (waiter, placed) in given {
-            // If the request has left, the place is dropped here, and the drop serves the next request.
+            // If the waiting request was dropped, the place is dropped here, and the drop serves the next request.
             let _ = waiter.place.send(placed);
         }
     }

@@ -31,16 +31,18 @@ use super::settings::UpstreamSettings;
 use super::state::{self, UpstreamState};
 use super::timeout::in_time;
 
-/// The most repeats of a request at one server, after the server refused the request or closed the kept connection.
+/// The most times that a request is repeated at one server after the server refused it or closed the kept connection.
 const AGAIN: usize = 2;
 
-/// A group of servers, each of which can take any request. Background tasks look after them until this is dropped.
+/// A group of servers, each of which can take any request. Background tasks maintain the servers until the `Upstream` is dropped.
 #[derive(Debug)]
 pub struct Upstream {
     background: Arc<Background>,
+    // Memory for the sent parts of bodies, which another attempt may need.
     replays: Arc<BufferMemory>,
-    // `first_parts` is for requests that wait for a place, `answers` for answers that no longer hold one.
+    // Memory for the first parts of bodies whose requests wait for a place.
     first_parts: Arc<BufferMemory>,
+    // Memory for answers that free their place before their clients have read them.
     answers: Arc<BufferMemory>,
     #[expect(dead_code, reason = "ends its task when it is dropped")]
     keeping: JoinSet<()>,
@@ -49,7 +51,7 @@ pub struct Upstream {
 /// An attempt without an answer.
 struct FailedAttempt {
     error: SendError,
-    /// Whether no part of the request was sent: the caller still has all of it.
+    /// Whether no part of the request was sent, so the caller still has the whole request.
     unsent: bool,
 }
 
@@ -78,7 +80,7 @@ impl Upstream {
         self.background.places.is_some()
     }
 
-    /// Returns the memory for answers that are read before their clients take them.
+    /// Returns the memory for answers that the gateway reads ahead of their clients.
     pub const fn answers(&self) -> &Arc<BufferMemory> {
         &self.answers
     }
@@ -92,10 +94,10 @@ impl Upstream {
     ///
     /// The request goes to another server or connection in four cases:
     ///
-    /// - no part of it was sent to the server;
-    /// - the server refused it before processing (HTTP/2), and its body is small enough to be kept;
-    /// - it is idempotent with a small body, and the server closed the kept connection;
-    /// - it is safe, and the retry settings and their budget allow a retry.
+    /// - no part of the request was sent to the server;
+    /// - the server refused the request before processing (HTTP/2), and the body is small enough to be kept;
+    /// - the request is idempotent with a small body, and the server closed the kept connection;
+    /// - the request is safe, and the retry settings and their budget allow a retry.
     ///
     /// Each attempt is added to `attempts`.
     ///
@@ -118,7 +120,7 @@ impl Upstream {
         {
             return Err(SendError::Unread(error));
         }
-        // The upstream's time starts after the first part of the body was read, so a slow client does not use it up.
+        // The upstream's timeout starts after the first part of the body was read, so a slow client does not use it up.
         let started = Instant::now();
         let mut tried = Vec::new();
         let mut servers = self.background.servers(options.timeouts.connect).await;
@@ -216,15 +218,15 @@ impl Upstream {
         let mut again = AGAIN;
         let mut wanted = Wanted::any(options.offer);
         if !is_idempotent && server.closes_early() {
-            // The fresh connection is kept afterwards, so an older one makes room for it.
+            // The fresh connection is kept afterwards, so the oldest idle connection is closed to make room.
             server.idle.close_first();
             wanted.fresh();
         }
         if options.own_host {
             connection::name(request, server);
         }
-        // The loop takes another connection if a kept one turns out to be closed. After a fresh connection the request is repeated at most
-        // `AGAIN` times.
+        // If a kept connection was closed before the request was sent, the loop takes another connection. `AGAIN` bounds the repeats of a
+        // request that was sent.
         loop {
             let (mut lease, is_fresh) = match server.connection(connect, &wanted).await {
                 Ok(connected) => connected,
@@ -270,8 +272,8 @@ impl Upstream {
                 }
                 Some(Err(error)) => error,
                 None => {
-                    // The connection may be dead, so it gets no further requests. The timeout of a single attempt is too short to conclude
-                    // that: only an attempt with all of the remaining time retires the connection.
+                    // The connection may be dead, so it gets no further requests. The retry settings may have a shorter timeout, which
+                    // shows no dead connection. So only an attempt with all of the remaining time retires the connection.
                     if options.retries.and_then(|it| it.settings.timeout) != Some(timeout) {
                         lease.retire();
                     }
@@ -300,7 +302,8 @@ impl Upstream {
                 *request = unsent;
                 continue;
             }
-            // A server may close a kept connection just when a request is sent. It may close the other kept connections at the same time.
+            // A server may close a kept connection just when a request is sent. It may close the other kept connections at the same time,
+            // so the repeat uses none of them.
             let remaining = timeout.checked_sub(begun.elapsed());
             if (refused || closed && may_repeat)
                 && again > 0

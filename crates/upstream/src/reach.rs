@@ -13,7 +13,7 @@ use tidegate_net::tls::Offer;
 ///
 /// # Errors
 ///
-/// The name has no address, or an address does not accept a connection, with the reason as text.
+/// Returns the reason as text: the name cannot be resolved, or an address accepts no connection.
 pub async fn reach(server: &ServerSettings, patience: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
     let result = lookup(host, port).await;

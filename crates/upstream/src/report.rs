@@ -14,7 +14,7 @@ use super::sticky::ServerMark;
 /// The beginning of an answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its head, and its body, which is still to be read.
+    /// The head, and the body, which the caller must read.
     pub response: Response<Incoming>,
     /// The connection of the answer.
     pub lease: Lease,
@@ -24,7 +24,7 @@ pub struct Answer {
     pub mark: Option<ServerMark>,
 }
 
-/// An answer whose end is not reported yet. A drop reports neither success nor failure: the client has left.
+/// An answer whose end is not reported yet. A drop reports neither success nor failure, because the client has left.
 #[derive(Debug)]
 pub struct Report {
     background: Arc<Background>,
@@ -33,7 +33,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Begins the report of an answer. `before` was taken when the request was sent. A status that counts as a failure is reported at once.
+    /// Begins the report of an answer. `before` has the counts of served requests from the time when the request was sent. A status that
+    /// counts as a failure is reported at once.
     pub(crate) fn begin(
         background: &Arc<Background>,
         server: &Arc<Server>,

@@ -12,14 +12,14 @@ use super::settings::RetrySettings;
 /// The time for which a request adds to the budget.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// Retries a second that are always allowed, so that a route with few requests can retry.
+/// The number of retries a second that are always allowed, so that a route with few requests can retry.
 const ALWAYS: u32 = 1;
 
 /// The retries of a route.
 #[derive(Debug)]
 pub struct Retries {
     pub(crate) settings: RetrySettings,
-    /// Bounds the load of retries to the configured share of requests, and one more a second.
+    /// Bounds the number of retries to the configured share of requests plus one a second.
     pub(crate) budget: TpsBudget,
 }
 

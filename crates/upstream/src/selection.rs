@@ -12,7 +12,7 @@ use super::server::Server;
 use super::settings::Balance;
 use super::sticky::Affinity;
 
-/// The parts of one unit of weight. Servers in `slow_start` get only some of the parts.
+/// The factor for weights before they are rounded to integers, so that a server in `slow_start` can have a fraction of its weight.
 const PARTS: f64 = 100.0;
 
 /// Chooses servers.
@@ -20,7 +20,7 @@ const PARTS: f64 = 100.0;
 pub(crate) struct Selector {
     balance: Balance,
     slow_start: Option<Duration>,
-    // Locked while a server is chosen. Holds the position at which the last choice by fewest requests began.
+    // Locked while a server is chosen. Holds the position at which the last choice for `least_requests` began.
     turn: Mutex<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Selector {
         }
     }
 
-    /// Chooses a [`usable`] server with a free place, and prefers the server of `affinity`. Returns `None` if all of them are full.
+    /// Chooses a [`usable`] server with a free place, and prefers the server of `affinity`. Returns `None` if all usable servers are full.
     pub(crate) fn choose(
         &self,
         servers: &[Arc<Server>],
@@ -52,7 +52,7 @@ impl Selector {
             let share = now.map_or(1.0, |(slow_start, now)| {
                 server.health.share(slow_start, now)
             });
-            // Weights are at most 1000, so the product fits.
+            // Weights are at most 1000, so the product fits in an `i64`.
             (f64::from(server.settings.weight) * share * PARTS) as i64
         };
         match affinity {

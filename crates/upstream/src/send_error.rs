@@ -19,7 +19,7 @@ pub enum SendError {
     Unread(BoxError),
     /// No server accepted a connection. Holds the error of the last server.
     Unconnected(ConnectError),
-    /// The server refused the request before it processed it, and the request could not be repeated again.
+    /// The server refused the request before it processed it, and the request could not be repeated.
     Refused(hyper::Error),
     /// This machine has no room for another connection.
     Exhausted,

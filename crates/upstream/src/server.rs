@@ -29,12 +29,13 @@ use tidegate_net::tcp;
 use tidegate_net::text::cut;
 use tidegate_net::tls::{self, Offer};
 
-/// The most bytes of a server's response head, and of a body that the client has not read yet.
+/// The most bytes of a server's response head, and of hyper's read buffer for an HTTP/1 connection.
 const MAX_BUFFER: u32 = 64 * 1024;
 
-/// The most bytes of one HTTP/2 answer that may wait here for its client. The connection window has room for all streams at this size, so a
-/// slow client does not block other clients.
+/// The most bytes of one HTTP/2 answer that may wait in the gateway for its client.
 const STREAM_WINDOW: u32 = 128 * 1024;
+/// The receive window of an HTTP/2 connection, in bytes. It has room for the windows of all streams, so a slow client does not block
+/// others.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
 /// The most reset streams that hyper records, for a second each. A server may send more frames on a stream until it reads the reset. hyper
@@ -46,7 +47,7 @@ const MAX_REMEMBERED_RESETS: usize = 1_024;
 /// answer.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// The time for which such a server gets its non-idempotent requests on fresh connections.
+/// The time for which a server that closed a connection early gets non-idempotent requests on fresh connections only.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The most bytes of a handshake error in a log line.
@@ -63,7 +64,7 @@ pub(crate) struct Server {
     pub(crate) credit: AtomicI64,
     /// The hash of the server's address.
     pub(crate) seed: u64,
-    /// The server's name in cookies, if the upstream sets them.
+    /// The server's name in cookies, if the upstream sets cookies.
     pub(crate) mark: Option<ServerMark>,
     // The same server at the port of its health checks, if that port differs.
     probe: Option<Arc<Self>>,
@@ -91,7 +92,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Accepts any connection of this protocol.
+    /// Accepts any connection for the HTTP versions of `offer`.
     pub(crate) const fn any(offer: Offer) -> Self {
         Self {
             offer,
@@ -318,8 +319,8 @@ impl Server {
         Ok(Lease::new(Way::Shared(stream)))
     }
 
-    /// Logs an error of TLS after the handshake. Some servers check the gateway's certificate only after the gateway has finished its
-    /// handshake.
+    /// Logs a TLS error that comes after the handshake. Some servers check the gateway's certificate only after the gateway has finished
+    /// its handshake.
     pub(crate) fn failed(&self, error: &hyper::Error) {
         if let Some(reason) = tls::reason_in(error) {
             self.log_tls_error(Some(&reason));

@@ -24,7 +24,7 @@ pub struct UpstreamSettings {
     pub sticky: Option<Sticky>,
     /// The pause between two DNS lookups of the servers' names.
     pub resolve_every: Duration,
-    /// When a failing server is ejected. `None` for never.
+    /// The rule that ejects failing servers. `None` if servers are never ejected.
     pub eject: Option<EjectSettings>,
     /// The health checks of servers. `None` without checks.
     pub health: Option<HealthSettings>,
@@ -32,7 +32,7 @@ pub struct UpstreamSettings {
     pub slow_start: Option<Duration>,
     /// The most connections in use to one server. `None` without a bound.
     pub max_connections: Option<usize>,
-    /// The part of those connections that one client address may hold.
+    /// The part of the connections that one client address may hold.
     pub max_connections_per_ip: Share,
     /// The most requests that wait for a connection.
     pub max_waiting: usize,
@@ -66,7 +66,7 @@ impl UpstreamSettings {
         }
     }
 
-    /// Returns the rule that chooses servers, as text of YAML.
+    /// Returns the rule that chooses servers, as YAML text.
     pub fn balance_text(&self) -> String {
         match (&self.sticky, self.balance) {
             (Some(sticky), _) => format!("{{ {sticky} }}"),
@@ -183,8 +183,8 @@ pub struct EjectSettings {
     pub statuses: Vec<(u16, u16)>,
     /// The length of the first ejection. The length doubles with each further ejection in a row.
     pub lasts: Duration,
-    /// The most servers that may be out of use (ejected or unhealthy) after an ejection, in percent. A single ejection is always allowed,
-    /// unless no server would stay.
+    /// The most servers that may be out of use (ejected or unhealthy) after an ejection, in percent. One ejected server is always allowed,
+    /// unless no server would be left.
     pub at_most: u32,
 }
 
@@ -201,7 +201,7 @@ impl Default for EjectSettings {
     fn default() -> Self {
         Self {
             after: 5,
-            // The request is as often the cause of other errors as the server.
+            // Errors with other statuses are caused by the request as often as by the server.
             statuses: vec![(502, 504)],
             lasts: Duration::from_secs(10),
             at_most: 50,

@@ -21,7 +21,7 @@ pub(crate) const MAX_STREAMS: usize = 100;
 /// The bound that hyper starts with, until the server's SETTINGS replace it. No server sends this number.
 pub(crate) const NO_SETTINGS: usize = i32::MAX as usize - 1;
 
-/// The number of requests on a connection before the server's SETTINGS come.
+/// The most requests on a connection before the server's SETTINGS come.
 const BEFORE_SETTINGS: usize = 1;
 
 /// The server's bound on concurrent streams, as last read from the driver of the connection.

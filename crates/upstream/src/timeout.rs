@@ -1,4 +1,4 @@
-//! The time limit for an upstream.
+//! The timeout of an upstream's answer.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;

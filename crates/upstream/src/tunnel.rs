@@ -1,8 +1,8 @@
 //! A tunnel: the two connections of a request that has switched to another protocol. Bytes pass in both directions as fast as each side
-//! reads, without inspection.
+//! reads.
 //!
-//! So the gateway cannot end a tunnel with a message of that protocol, such as a close frame of WebSocket. It closes both connections, if
-//! possible in a pause, when no bytes are in transit.
+//! The gateway does not inspect the bytes, so it cannot end a tunnel with a message of the protocol, such as a close frame of WebSocket.
+//! Instead it closes both connections, if possible in a pause, when no bytes are in transit.
 
 use std::io;
 use std::pin::Pin;
@@ -24,8 +24,9 @@ use crate::Lease;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The fraction of the drain after which a tunnel ends even without a pause. Both sides close in the remaining time.
 const LATEST: (u32, u32) = (5, 6);
-/// The time in which both sides must close after a tunnel ends. `LAST_LINGER` is for a tunnel that ends in a pause while the gateway stops.
+/// The time in which both sides must close after a tunnel ends.
 const LINGER: Duration = Duration::from_secs(3);
+/// The shorter time for a tunnel that ends in a pause while the gateway stops.
 const LAST_LINGER: Duration = Duration::from_secs(1);
 
 /// A tunnel that both sides have agreed to. It opens after the client has received the answer.
@@ -37,7 +38,8 @@ pub struct Tunnel {
     pub upstream: OnUpgrade,
     /// The longest time for which both sides may be silent.
     pub idle: Duration,
-    /// The drain. When the gateway stops, the tunnel ends after 5/6 of it at the latest. `None` if the tunnel ends in a pause only.
+    /// The drain time of the gateway. When the gateway stops, the tunnel ends after 5/6 of this time at the latest. `None` if only a pause
+    /// ends the tunnel.
     pub drain: Option<Duration>,
     /// The upstream's connection, which ends with the tunnel.
     pub lease: Lease,
@@ -121,7 +123,8 @@ async fn carry<C, U>(
     let _ = timeout(linger, ending).await;
 }
 
-/// Sends the end of the stream, and reads until the other side ends. With unread bytes the other side would see a reset instead.
+/// Sends the end of the stream, and reads until the other side ends. If bytes were left unread, the other side would get a reset instead of
+/// the end.
 async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unread = [0; 1024];

@@ -1,6 +1,6 @@
 //! The first part of a body, which the gateway reads before the request takes a place at a server.
 //!
-//! A client that sends slowly then holds no place. Bodies of unknown length are excluded: the client of a stream may wait for the
+//! So a client that sends this part slowly holds no place. Bodies of unknown length are excluded: the client of a stream may wait for the
 //! upstream's answer before it sends more.
 
 use std::collections::VecDeque;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes of waiting bodies in one [`BufferMemory`]. An upstream has one for each purpose.
+/// The most bytes of waiting bodies in one [`BufferMemory`]. Each upstream has three: for replays, for first parts and for answers.
 const MAX_BUFFERED: usize = 16 * 1024 * 1024;
 
-/// Counts the bytes of bodies that wait.
+/// The number of bytes of bodies that wait in the gateway.
 #[derive(Debug, Default)]
 pub struct BufferMemory(AtomicUsize);
 
-/// A part of the memory. A drop frees the part.
+/// Bytes that were taken from a [`BufferMemory`]. A drop frees them.
 #[derive(Debug)]
 pub struct Buffered {
     memory: Arc<BufferMemory>,
@@ -31,7 +31,7 @@ impl BufferMemory {
 }
 
 impl Buffered {
-    /// Returns a part without bytes.
+    /// Returns a `Buffered` without bytes.
     pub(crate) fn none(memory: &Arc<BufferMemory>) -> Self {
         let memory = memory.clone();
         Self { memory, bytes: 0 }
@@ -46,7 +46,7 @@ impl Buffered {
         grown.is_ok()
     }
 
-    /// Frees all bytes of this part.
+    /// Frees all bytes.
     pub(crate) fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.memory.0.fetch_sub(bytes, Ordering::Relaxed);

@@ -20,8 +20,8 @@ use super::{BoxError, RequestBody, size_behind};
 /// The most bytes of one body that are kept, counting [`PER_FRAME`] for each frame.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// The least time between the start of an attempt and the reset of its stream because the body broke. Servers treat early resets as an
-/// attack (h2 after 20 resets) and close the connection with all of its requests.
+/// The least time from the start of an attempt until its stream is reset because the client's body broke off. Servers treat early resets as
+/// an attack (h2 after 20 resets) and close the connection with all of its requests.
 const FIRST_RESET: Duration = Duration::from_millis(100);
 
 /// The bytes of memory that each frame takes in addition to its data.
@@ -62,7 +62,8 @@ impl Replay {
         }
     }
 
-    /// Returns the original request, unless too much of its body was sent to keep. The previous attempt's body then ends with an error.
+    /// Returns the request for another attempt, or `None` if the sent part of its body was too large to keep. The previous attempt's body
+    /// then ends with an error.
     pub(crate) fn again(self) -> Option<Request<RequestBody>> {
         let body = match self.body {
             None => RequestBody::Empty,
@@ -180,7 +181,7 @@ impl KeptBody {
             ready!(due.as_mut().poll(context));
         }
         let error = self.broken.take().map(|(error, _)| error);
-        // A later poll must return an error, not the end of the body: the server would take the body as complete.
+        // A later poll must return an error. After an end of the body, the server would treat the body as complete.
         self.attempt += 1;
         Poll::Ready(error.map(Err))
     }

@@ -60,8 +60,8 @@ impl From<hyper::Error> for ConnectError {
     }
 }
 
-/// A connection, and the task that drives it. A drop aborts the task: hyper alone would first send its buffer, to a server that may have
-/// stopped reading.
+/// A connection, and the task that drives it. A drop aborts the task. Without the abort, hyper would first send its buffer to a server that
+/// may have stopped reading.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) sender: http1::SendRequest<RequestBody>,
@@ -165,7 +165,7 @@ impl Drop for Shared {
 #[derive(Debug)]
 pub(crate) struct Stream {
     shared: Arc<Shared>,
-    // The time for which the connection had no request before.
+    // The time for which the connection had no request before this one.
     idle: Duration,
     // Whether the whole answer was received. A drop before that counts as a reset of the stream.
     ended: bool,
@@ -214,7 +214,7 @@ impl Lease {
         Self { way, place }
     }
 
-    /// Whether other requests may wait for its place.
+    /// Whether other requests may wait for the place of this request.
     pub fn is_bounded(&self) -> bool {
         self.place
             .as_ref()
@@ -287,7 +287,7 @@ impl Lease {
     }
 }
 
-/// Sets the server's own host as the requested host.
+/// Replaces the requested host by the server's own host.
 pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
     *request = to_http1(std::mem::take(request));
     if let Ok(host) = HeaderValue::from_str(server.settings.authority.as_str()) {

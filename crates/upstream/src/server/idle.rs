@@ -99,7 +99,7 @@ impl IdleConnections {
         close_first(&self.list);
     }
 
-    /// Closes the connection to any server that has been idle for longest. Returns whether one was closed.
+    /// Closes the connection that has been idle for longest among all servers. Returns `false` if there is none.
     pub(crate) fn close_oldest() -> bool {
         let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
         let first = |list: &Arc<List>| list.lock().first().map(|idle| idle.since);

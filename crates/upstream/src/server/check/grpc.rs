@@ -16,7 +16,7 @@ const PREFIX: usize = 5;
 /// The status `SERVING` of a service.
 const SERVING: u64 = 1;
 
-/// Returns the body of the call: one message, with the name of the service in field 1 unless it is empty.
+/// Returns the body of the call: one message, with the name of the service in field 1 unless the name is empty.
 pub(super) fn message(service: &str) -> Bytes {
     let mut body = vec![0; PREFIX];
     if !service.is_empty() {
