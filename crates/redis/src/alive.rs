@@ -1,8 +1,8 @@
 //! Detects a dead connection, by a PING every second in addition to all other commands.
 //!
-//! A server that loses power does not close its connections, and the operating system retransmits for a quarter of an hour. The check that
-//! fred has measures from the last written command, so it never fires while commands are written continuously. That check also does not run
-//! while fred waits to write.
+//! A server that loses power does not close its connections, and the operating system retransmits for a quarter of an hour. fred's own
+//! check measures the time since the last written command, so it never fires while commands are written continuously. fred's check does not
+//! run while fred waits to write, either.
 
 use std::time::Duration;
 

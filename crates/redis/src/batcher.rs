@@ -28,7 +28,7 @@ const CALLS: usize = 4;
 #[derive(Debug, Default)]
 pub struct Batcher(Mutex<HashMap<usize, Line>>);
 
-/// The waiting decisions of one script. While there are any, a task waits to send them.
+/// The waiting decisions of one script. While any decision waits, a task waits to send it.
 #[derive(Debug)]
 struct Line {
     waiting: VecDeque<Waiting>,
@@ -50,7 +50,7 @@ impl Default for Line {
 pub struct Question {
     /// The keys of the script.
     pub keys: Arc<[Word]>,
-    /// Its arguments after the deadline.
+    /// The arguments of the script, without the deadline.
     pub words: Arc<[Word]>,
     /// The deadline on Redis's clock.
     pub deadline: Option<Micros>,
@@ -58,7 +58,7 @@ pub struct Question {
     pub hold: u64,
 }
 
-/// The numbers of the two scripts that make a decision.
+/// The indices in [`Scripts`](crate::Scripts) of the two scripts that make decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct Batched {
     /// The script for one decision.
@@ -95,7 +95,7 @@ impl Batcher {
             let (batcher, shard) = (self.clone(), shard.clone());
             tokio::spawn(batcher.gather(shard, scripts, room));
         }
-        // The channel closes without an answer if the task ends early, as when the runtime stops.
+        // The channel closes without an answer if the task ends early, for example when the runtime stops.
         answer.await.unwrap_or(Err(CallError::Disconnected))
     }
 
@@ -125,7 +125,7 @@ impl Batcher {
         (part, !waiting.is_empty())
     }
 
-    /// Sends all waiting decisions, in calls of up to `MOST`, each as soon as there is a permit.
+    /// Sends all waiting decisions, at most `MOST` in one call. Each call waits for a permit.
     async fn gather(self: Arc<Self>, shard: Arc<Shard>, scripts: Batched, room: Arc<Semaphore>) {
         // Lets other ready requests add their decisions first.
         tokio::task::yield_now().await;

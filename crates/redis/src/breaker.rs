@@ -4,8 +4,8 @@
 //! closed ── FAILURES in a row ──▶ open ── PAUSE ──▶ half open: one request asks ──▶ closed, or open again
 //! ```
 //!
-//! A missing connection needs no pause, because calls then fail at once. Every request may try, and so uses a new connection as soon as
-//! there is one.
+//! Without a connection there is no pause, because calls fail at once. Each request may try, so requests use a new connection as soon as it
+//! is up.
 //!
 //! Callers pass the time since a fixed start, so that tests need no clock.
 
@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The number of failures in a row after which requests no longer wait.
 const FAILURES: u32 = 5;
 
-/// The time until one request may try again. That request may wait in vain: with 500 requests a second, at most one request in a hundred
-/// does. The pause is short, so that decisions resume within a second after Redis returns.
+/// The time until one request may try again. The request may wait in vain: with 500 requests a second, this happens to at most one request
+/// in a hundred. The pause is short, so that decisions resume within a second after Redis returns.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The state of a circuit breaker.
@@ -62,7 +62,7 @@ impl Breaker {
 
     /// Records that Redis has answered. Returns `Closed` if the breaker was open.
     pub(crate) fn succeeded(&self) -> Option<Change> {
-        // Both are checked: a failure may have opened the breaker after a concurrent success reset the count.
+        // Both values are checked, because a failure may have opened the breaker after a concurrent success reset the count.
         let failures = self.failures.load(Ordering::Relaxed);
         if failures == 0 && self.next_try.load(Ordering::Relaxed) == 0 {
             return None;
@@ -98,7 +98,7 @@ impl Breaker {
         if failures < FAILURES {
             return None;
         }
-        // The pause begins now, because the request may have waited for longer than a pause.
+        // The pause begins at the failure, because the request may have waited for longer than a pause.
         let next = micros(next_try).max(1);
         let closed = self.next_try.fetch_max(next, Ordering::AcqRel) == 0;
         closed.then_some(Change::Opened)

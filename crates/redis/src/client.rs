@@ -1,8 +1,8 @@
 //! One connection to Redis, which reconnects whenever it ends.
 //!
 //! A client of fred makes one connection and drives it. When the connection ends, a new client replaces the old one. The new client
-//! connects at once if the old connection lasted for at least a second. So no client gets stuck, and the reason for a missing connection is
-//! always available.
+//! connects at once if the old connection lasted for at least a second. With a new client for each connection, no client gets stuck, and
+//! the reason for a missing connection is always available.
 
 mod cause;
 mod commands;
@@ -31,16 +31,17 @@ use cause::cause;
 pub(crate) use commands::{Asking, By, sha1};
 use sentinels::Sentinels;
 
-/// The pause between two attempts to connect. Up to `JITTER_MS` are added at random, so that gateways do not reconnect at the same moment.
+/// The least pause between two attempts to connect.
 const RECONNECT: Duration = Duration::from_millis(100);
+/// The bound of the random time that is added to the pause, in ms, so that gateways do not reconnect at the same moment.
 const JITTER_MS: u64 = 100;
 /// After a connection that lasted at least this time, the next attempt is made at once.
 const STABLE: Duration = Duration::from_secs(1);
 
-/// The number of the next connection.
+/// The number that the next connection gets.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
-/// One server, with a connection that reconnects until this is dropped.
+/// One server, with a connection that reconnects until the `Client` is dropped.
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,

@@ -1,17 +1,17 @@
-//! An estimate of Redis's clock, and the deadlines of scripts on it.
+//! An estimate of Redis's clock, and the deadlines of scripts on that clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate_core::Micros;
 
-/// The difference between Redis's clock and ours.
+/// The difference between Redis's clock and the clock of this process.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    // Redis's time minus ours, in us. `UNKNOWN` before the first answer.
+    // Redis's time minus the time since `start`, in us. `UNKNOWN` before the first answer.
     offset: AtomicI64,
-    // The time at which the call with that answer was sent, in us since the start.
+    // The time at which the call that gave `offset` was sent, in us since `start`.
     seen: AtomicI64,
 }
 
@@ -37,7 +37,8 @@ impl Clock {
     }
 
     /// Records Redis's time from the answer to a call that was sent at `sent`. Redis read its clock after `sent`, so the estimate is never
-    /// behind Redis's clock. It is ahead by at most the time that the call took to reach Redis. So the fastest of several answers is used.
+    /// behind Redis's clock. The estimate is ahead by at most the time that the call took to reach Redis. So the fastest of several answers
+    /// is used.
     pub(crate) fn saw(&self, time: Micros, sent: Instant) {
         let (offset, sent_at) = self.offset(time, sent);
         let age = sent_at.saturating_sub(self.seen.load(Ordering::Relaxed));
@@ -46,23 +47,23 @@ impl Clock {
         }
     }
 
-    /// Records Redis's time from the answer of a script that ran too late. It replaces all earlier answers, because the server or its clock
-    /// may have changed.
+    /// Records Redis's time from the answer of a script that ran too late. This answer replaces all earlier answers, because the server or
+    /// its clock may have changed.
     pub(crate) fn set(&self, time: Micros, sent: Instant) {
         let (offset, sent) = self.offset(time, sent);
         self.offset.store(offset, Ordering::Relaxed);
         self.seen.store(sent, Ordering::Relaxed);
     }
 
-    /// Returns Redis's time minus ours, and the time at which the call was sent, both in us.
+    /// Returns Redis's time minus the time since `start`, and the time at which the call was sent, both in us.
     fn offset(&self, time: Micros, sent: Instant) -> (i64, i64) {
         let sent = micros(sent.saturating_duration_since(self.start));
         let time = i64::try_from(time).unwrap_or(i64::MAX);
         (time.saturating_sub(sent), sent)
     }
 
-    /// Returns the time on Redis's clock. It is never behind that clock, and ahead by at most the time that the fastest call took to reach
-    /// Redis. Returns `None` before the first answer.
+    /// Returns the time on Redis's clock. The estimate is never behind that clock, and is ahead by at most the time that the fastest call
+    /// took to reach Redis. Returns `None` before the first answer.
     pub(crate) fn now(&self) -> Option<Micros> {
         self.deadline(Duration::ZERO)
     }

@@ -5,7 +5,7 @@
 //!
 //! Any node returns the map. The gateway reads the map at the start, after a connection breaks, and after a redirect. It also reads the map
 //! every few seconds, and more often while a node is away. The map of a node that reports CLUSTERDOWN is ignored. While all nodes report
-//! it, no decisions are sent: fred would close each connection that answers CLUSTERDOWN.
+//! CLUSTERDOWN, no decisions are sent, because fred would close each connection that answers CLUSTERDOWN.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +31,9 @@ const EVERY: Duration = Duration::from_secs(3);
 const WHILE_AWAY: Duration = Duration::from_millis(200);
 /// The least time between two reads.
 const AT_MOST: Duration = Duration::from_millis(100);
-/// The number of tags that are tried to find a tag in each node's slots.
+/// The most tags that are tried to find a tag in each node's slots.
 const TAGS: u128 = 4_096;
-/// While nodes report CLUSTERDOWN, only one read in this number tries the seeds too.
+/// While nodes report CLUSTERDOWN, only one read in this many reads also requests the map from the seeds.
 const SEEDS_EVERY: usize = 5;
 /// The error code of a node that cannot serve because the cluster is down.
 const DOWN: &str = "CLUSTERDOWN";
@@ -51,7 +51,7 @@ pub(crate) struct Cluster {
 #[derive(Debug)]
 struct Nodes {
     seeds: Vec<Address>,
-    // The login, TLS and timeout for every node. Each node replaces the address.
+    // The login, TLS and timeout for every node. The route of a node has the node's own address.
     route: Route,
     scripts: Arc<Scripts>,
     map: ArcSwap<Map>,
@@ -83,7 +83,7 @@ impl Map {
 }
 
 impl Cluster {
-    /// Starts to read the map, at first from the seeds. The task ends when this is dropped.
+    /// Starts to read the map, at first from the seeds. The task ends when the `Cluster` is dropped.
     pub(crate) fn start(seeds: Vec<Address>, route: Route, scripts: Arc<Scripts>) -> Self {
         let nodes = Arc::new(Nodes {
             seeds,
@@ -222,7 +222,7 @@ impl Nodes {
         })
     }
 
-    /// Returns the node at this address, and connects to it if it is new. Assigns `slot` to it.
+    /// Returns the node at this address, and connects to it if it is new. Assigns `slot` to the node, if there is a slot.
     fn learn(&self, address: Address, slot: Option<u16>) -> Arc<Shard> {
         let _changing = self.changing.lock();
         let map = self.map.load();

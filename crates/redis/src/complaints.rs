@@ -8,7 +8,7 @@ use super::error::CallError;
 
 /// The time for which a kind of error is not logged again.
 const AGAIN: Duration = Duration::from_secs(60);
-/// The most errors that are logged in that time.
+/// The most kinds of errors that are logged within [`AGAIN`].
 const MOST: usize = 16;
 
 /// The kinds of errors that were logged within the last minute.
@@ -16,7 +16,7 @@ const MOST: usize = 16;
 pub struct Complaints(Mutex<Vec<(String, Instant)>>);
 
 impl Complaints {
-    /// Returns whether the caller must log an error now, and records it as logged.
+    /// Returns whether the caller must log an error now. If so, records the error as logged.
     pub fn is_due(&self, error: &CallError) -> bool {
         self.is_due_at(error, Instant::now())
     }

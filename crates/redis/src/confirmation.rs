@@ -18,7 +18,7 @@ pub enum Confirmed {
 }
 
 impl Confirmed {
-    /// Adds a hold that does not lapse before `lapse`. `None` if the server may not have the hold.
+    /// Adds a hold that does not lapse before `lapse`. `lapse` is `None` if the server may not have the hold.
     pub fn add(&mut self, lapse: Option<Instant>) {
         *self = match (*self, lapse) {
             (Self::Never, _) | (_, None) => Self::Never,
@@ -49,7 +49,7 @@ impl Default for Confirmation {
 }
 
 impl Confirmation {
-    /// Whether the server, over this connection, certainly has all holds now.
+    /// Whether the server of this connection certainly has all holds now.
     pub fn holds(&self, connection: u64) -> bool {
         let until = self.until.load(SeqCst);
         let is_known = || self.connection.load(SeqCst) == connection;
@@ -62,7 +62,8 @@ impl Confirmation {
         })
     }
 
-    /// Records a hold that was taken over this connection and does not lapse before `lapse`. `None` if the server may not have the hold.
+    /// Records a hold that was taken over this connection and does not lapse before `lapse`. `lapse` is `None` if the server may not have
+    /// the hold.
     pub fn add(&self, lapse: Option<Instant>, connection: u64) {
         if self.until.load(SeqCst) == u64::MAX {
             self.connection.store(connection, SeqCst);

@@ -19,7 +19,7 @@ pub enum CallError {
     /// There is no connection, because the server cannot be reached for this reason.
     #[error("there is no connection to Redis: {0}")]
     Unreachable(Arc<str>),
-    /// There is no connection at the moment. If it ended during the call, the script may have run.
+    /// There is no connection at the moment. If the connection ended during the call, the script may have run.
     #[error("there is no connection to Redis")]
     Disconnected,
     /// The script ran after its deadline, so it made no change.
@@ -89,7 +89,7 @@ impl CallError {
         Self::Refused(ErrorReply::about_keys("an unknown reply"))
     }
 
-    /// Makes the error for one failed decision in a call with several, from its number (`failure` in `lua/record.lua`).
+    /// Makes the error for one failed decision in a call with several, from the error number in the reply (`failure` in `lua/record.lua`).
     pub fn of_script(number: i64) -> Self {
         Self::Refused(ErrorReply::about_keys(match number {
             -1 => "WRONGTYPE the key holds another type of value",
@@ -129,7 +129,8 @@ impl CallError {
         self.code() == Some("TRYAGAIN")
     }
 
-    /// Whether the server works, and the error concerns only these keys: their slot is moving, or the script cannot read their values.
+    /// Whether the server works, and the error concerns only the keys of the call: their slot is moving, or the script cannot read their
+    /// values.
     pub const fn is_about_keys(&self) -> bool {
         matches!(self, Self::Refused(reply) if reply.is_about_keys())
     }

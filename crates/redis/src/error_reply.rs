@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The longest text, in characters. The rest is cut off.
+/// The longest text, in characters. Longer texts are cut.
 const LONGEST: usize = 240;
-/// The words after which Redis quotes the arguments of an unknown command. They are cut off.
+/// The words after which Redis quotes the arguments of an unknown command. The words and the arguments are cut off.
 const ARGUMENTS: &str = ", with args beginning with";
-/// The word before the hash and the line of a failed script. They are cut off.
+/// The word before the hash and the line of a failed script. The word, the hash and the line are cut off.
 const SCRIPT: &str = " script: ";
-/// The shortest secret that is replaced in a text, in bytes. Shorter texts occur in too many words.
+/// The shortest secret that is replaced in a text, in bytes. Shorter texts are not replaced, because they occur in too many words.
 const SHORTEST_SECRET: usize = 4;
 /// The code of most errors, including errors of scripts.
 const ERR: &str = "ERR";
@@ -32,12 +32,12 @@ pub struct ErrorReply {
 }
 
 impl ErrorReply {
-    /// Takes the text of an error reply.
+    /// Makes an error reply from its text.
     pub(crate) fn new(text: &str) -> Self {
         Self::without(text, [])
     }
 
-    /// Takes the text of an error reply, and replaces each of `secrets` by `***`.
+    /// Makes an error reply from its text, and replaces each of `secrets` by `***`.
     pub(crate) fn without<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let is_about_keys = is_about_keys(text);
         let text = text.split(ARGUMENTS).next().unwrap_or_default();
@@ -140,8 +140,8 @@ pub(crate) fn code(text: &str) -> Option<&str> {
 
 /// Returns whether an error concerns only the keys of its call.
 ///
-/// The error of a script that fails at a value has the code `ERR` and names a line of the script. Two errors of the server look the same:
-/// the user may not run a command, or the server cannot compile the script.
+/// The error of a script that fails at a value has the code `ERR` and names a line of the script. Two errors that concern the server have
+/// the same form: the user may not run a command, or the server cannot compile the script.
 fn is_about_keys(text: &str) -> bool {
     match code(text) {
         Some("WRONGTYPE" | "TRYAGAIN") => true,

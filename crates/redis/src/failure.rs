@@ -56,7 +56,7 @@ pub(crate) enum Failure {
     NoScript,
     /// The key's slot belongs to another node. The script did not run.
     Moved(Redirect),
-    /// The key's slot is moving, and the other node may already have the key. The script did not run.
+    /// The key's slot is moving to another node, which may already have the key. The script did not run.
     Ask(Redirect),
     /// Anything else.
     Other(CallError),

@@ -34,7 +34,7 @@ const SCRIPT: &str = include_str!("../../../lua/gateways.lua");
 /// The number of gateways: counted, or fixed by the configuration.
 #[derive(Debug)]
 pub struct Gateways {
-    // The number that decisions use, at least 1. During an outage the last count stays.
+    // The number that decisions use, at least 1. During an outage the last count stays in force.
     in_force: AtomicU64,
     is_fixed: bool,
     heard: Mutex<Heard>,
@@ -54,9 +54,9 @@ struct Beat {
 }
 
 impl Beat {
-    /// Whether this answer follows the last answer, which Redis gave at `last`, without a gap. If there is a gap, the wait for a lower
-    /// count begins anew. Redis may have lost data or may be another server. If this gateway missed a heartbeat, other gateways may have
-    /// missed theirs too.
+    /// Whether this answer follows the last answer, which Redis gave at `last`, without a gap. After a gap, the wait for a lower count
+    /// begins anew: Redis may have lost data, or may be another server. If this gateway missed a heartbeat, other gateways may have missed
+    /// heartbeats too.
     fn continues(&self, last: Option<Micros>) -> bool {
         let gap = Duration::from_micros(self.now.saturating_sub(self.before));
         last == Some(self.before) && gap < 2 * HEARTBEAT
@@ -87,7 +87,7 @@ pub enum Finding {
 }
 
 impl Gateways {
-    /// Uses the number `fixed`, or counts heartbeats without it.
+    /// Uses the number `fixed`. Counts heartbeats if `fixed` is `None`.
     pub fn new(fixed: Option<u64>, identity: Arc<Identity>) -> Self {
         Self {
             in_force: AtomicU64::new(fixed.unwrap_or(1).max(1)),
@@ -158,7 +158,7 @@ impl Gateways {
         Ok(beat)
     }
 
-    /// Copies the state of `other`, as if this process were resumed from a snapshot of it. For tests.
+    /// Copies the state of `other`, as if this process were resumed from a snapshot of the other process. For tests.
     #[doc(hidden)]
     pub fn become_clone_of(&self, other: &Self) {
         self.identity.become_clone_of(&other.identity);
@@ -194,7 +194,7 @@ impl Gateways {
         }
     }
 
-    /// Records a heartbeat without an answer, which Redis may have received.
+    /// Records that a heartbeat had no answer. Redis may have received the heartbeat.
     fn unanswered(&self) {
         let heard = &mut *self.heard.lock();
         heard.last = None;

@@ -1,5 +1,5 @@
-//! The bounds on calls to one server, which may not answer. Each call has a deadline, and the number of calls in flight is limited. While
-//! calls fail, a circuit breaker refuses most of them.
+//! The bounds on calls to one server, in case the server does not answer. Each call has a deadline, and the number of calls in flight is
+//! limited. While calls fail, a circuit breaker refuses most of them.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,8 @@ use super::clock::Clock;
 use super::complaints::Complaints;
 use super::error::CallError;
 
-/// The most calls that wait for a server at once. A hung server delays only this many calls, and gets only this many when it returns.
+/// The most calls that wait for a server at once. A hung server delays only this many calls, and receives only this many calls when it
+/// works again.
 const IN_FLIGHT: usize = 4_096;
 
 /// The bounds of calls to one server: the number in flight, the circuit breaker, and the server's clock.
@@ -55,8 +56,8 @@ impl Default for InFlightLimit {
 }
 
 impl InFlightLimit {
-    /// Makes a call that ends by `until`, if the circuit breaker admits it. `ask` gets the deadline on the server's clock. It returns the
-    /// time on that clock and the answer, or `None` in place of the answer if the deadline had passed.
+    /// Makes a call that ends by `until`, if the circuit breaker admits it. `ask` gets the deadline on the server's clock. `ask` returns
+    /// the time on that clock and the answer. If the deadline had passed, it returns `None` in place of the answer.
     pub async fn call<T, F>(
         &self,
         until: Instant,
@@ -126,7 +127,7 @@ impl InFlightLimit {
         self.failure.lock().clone()
     }
 
-    /// Whether the circuit breaker is open, so that it refuses most calls. It closes with the next answer.
+    /// Whether the circuit breaker is open, so that it refuses most calls. The breaker closes with the next answer.
     pub fn is_open(&self) -> bool {
         self.breaker.is_open()
     }
@@ -141,12 +142,12 @@ impl InFlightLimit {
         self.clock.deadline(patience)
     }
 
-    /// Sets the server's clock from the answer of a background call that ran too late.
+    /// Sets the estimate of the server's clock from the answer of a background call that ran too late.
     pub fn was_late(&self, time: Micros, sent: Instant) {
         self.clock.set(time, sent);
     }
 
-    /// Records the server's clock from the answer of a background call.
+    /// Updates the estimate of the server's clock from the answer of a background call.
     pub fn saw(&self, time: Micros, sent: Instant) {
         self.clock.saw(time, sent);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The oldest supported servers. Older servers reject scripts that begin with `#!lua`.
 pub const LEAST_VERSION: &str = "Redis 7.0 or Valkey 7.2";
-/// The major version of both. Valkey reports a compatible Redis version in `redis_version`.
+/// The least supported major version of Redis and of Valkey. Valkey reports a compatible Redis version in `redis_version`.
 const LEAST_MAJOR: u64 = 7;
 
 /// The answer to `INFO`. Any field may be missing, because compatible servers omit some.
@@ -26,7 +26,7 @@ pub struct RedisInfo {
     pub operations_per_second: Option<u64>,
     /// Calls of `EVALSHA` by all its clients, since its start.
     pub script_calls: Option<u64>,
-    /// The total time of these calls.
+    /// The total time of the `EVALSHA` calls.
     pub script_time: Option<Duration>,
     /// The time since its start.
     pub uptime: Option<Duration>,
@@ -87,8 +87,7 @@ impl RedisInfo {
         (major < LEAST_MAJOR && plain).then(|| format!("Redis {version}"))
     }
 
-    /// Returns the eviction policy if a full Redis would evict budgets by it. A client whose budget is evicted starts again with a full
-    /// budget.
+    /// Returns the eviction policy if a full Redis would evict budgets. A client whose budget is evicted starts again with a full budget.
     pub fn drops_limits(&self) -> Option<&str> {
         let bounded = self.memory_max.is_some_and(|bytes| bytes > 0);
         let policy = self

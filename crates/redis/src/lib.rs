@@ -1,7 +1,7 @@
 //! Connections to Redis: its servers, the calls to them, and the bounds on these calls.
 //!
 //! Only this crate uses the client library fred, and it exports no type of fred. The crate contains no limit, charge or decision: callers
-//! pass scripts, keys and arguments, and read the replies. The crate uses only types of time from `tidegate-core`.
+//! pass scripts, keys and arguments, and read the replies. From `tidegate-core` it uses only `Micros` and `MAX_EXACT`.
 //!
 //! - `url`, [`Tls`]: settings of users; `route`: address, login and TLS of one server
 //! - [`Client`]: a connection that reconnects, with `sentinels` and commands; `alive`: detects a dead connection; `settings`: the settings

@@ -24,7 +24,7 @@ impl Script {
     }
 }
 
-/// All scripts, by number. Each text is made when it is first needed.
+/// All scripts. The number of a script is its index. Each text is made when it is first needed.
 #[derive(Debug)]
 pub struct Scripts {
     made: Box<[OnceLock<Script>]>,

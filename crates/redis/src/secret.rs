@@ -1,5 +1,5 @@
 //! The agreement of all gateways on one Redis about their secret. The keys of budgets depend on the secret, so a gateway with another
-//! secret must not count in this Redis.
+//! secret must not use this Redis.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::complaints::Complaints;
 use super::error::CallError;
 use super::shards::Shards;
 
-/// The time for which Redis keeps the value after the last call of a gateway. It is longer than the state of any limit lives (twice 31
-/// days).
+/// The time for which Redis keeps the shared value after the last call of a gateway. The state of a limit expires earlier, after at most
+/// twice 31 days.
 const KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
 
 /// The result of a comparison with the other gateways.

@@ -58,7 +58,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
         password: route.login.password.clone(),
         database: route.database,
         tls,
-        // One attempt, which returns its error.
+        // fred makes one attempt and returns its error.
         fail_fast: true,
         ..Config::default()
     }

@@ -33,7 +33,7 @@ pub struct Shard {
 /// A server, with its address if it is a node of a Redis Cluster.
 pub type Named = (Option<String>, Arc<Shard>);
 
-/// A [`Named`] server, with tags in its slots.
+/// A [`Named`] server, with hash tags whose keys it has.
 pub type Tagged = (Option<String>, Arc<Shard>, Vec<[u8; 16]>);
 
 /// The number of times that a script was loaded on this server, and the lock of the call that loads it.
@@ -56,7 +56,8 @@ impl Shard {
     }
 
     /// Runs the script with this number. If the server does not have the script, one caller runs it from its text, and so loads it. Other
-    /// callers that found it missing wait for this and try again. A missing script has not run, so no charge is made twice.
+    /// callers that found the script missing wait for that call, and then try again. A missing script has not run, so no charge is made
+    /// twice.
     pub(crate) async fn call(
         &self,
         script: usize,

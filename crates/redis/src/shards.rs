@@ -56,8 +56,8 @@ enum Kind {
 }
 
 impl Shards {
-    /// Starts to connect to all servers of a URL, and reconnects until this is dropped. `scripts` are the scripts that later calls may run.
-    /// Must be called inside a Tokio runtime.
+    /// Starts to connect to all servers of a URL, and reconnects until the `Shards` are dropped. `scripts` are the scripts that later calls
+    /// may run. Must be called inside a Tokio runtime.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl Shards {
     ///
     /// # Errors
     ///
-    /// The script may have run. It cannot run after the error is returned, because the deadline has passed.
+    /// The script may have run before the error is returned. It cannot run later, because the deadline has passed.
     pub async fn eval_in_time<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -211,7 +211,7 @@ impl Shards {
             Ok((_, reply)) if reply.get(1).is_some_and(R::is_late) => Err(CallError::Late),
             Err(error @ (CallError::Timeout | CallError::Disconnected)) => {
                 if is_sent.load(Ordering::Relaxed) {
-                    // The call may still be in a socket, so this waits until its deadline has passed.
+                    // The call may still reach Redis, so the function waits until the deadline has passed.
                     tokio::time::sleep_until(until.into()).await;
                 }
                 Err(error)
@@ -266,7 +266,7 @@ impl Shards {
     ) -> Result<String, CallError> {
         let shard = self.of_key(key)?;
         let mut answer = shard.client.set_once(key, value, kept).await;
-        // ASK is not followed: while the slot moves, this fails and the caller tries again later.
+        // ASK is not followed: while the slot moves, the call fails and the caller tries again later.
         if let Err(failure @ Failure::Moved(_)) = &answer
             && let Some((shard, _)) = self.redirected(&shard, failure).await
         {

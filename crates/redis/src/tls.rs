@@ -80,7 +80,7 @@ pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
     ];
     let (word, reason) = REASONS.iter().find(|(word, _)| details.contains(word))?;
     Some(match details.split_once("InvalidCertificate(") {
-        // The text of rustls is added to all other faults.
+        // A fault without an entry of its own gets the text of rustls.
         Some((_, behind)) if *word == "InvalidCertificate" => {
             let fault = behind.split(['{', '}']).next().unwrap_or_default();
             format!("{reason}: {}", fault.trim_end_matches([' ', ')'])).into()

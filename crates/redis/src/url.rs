@@ -204,7 +204,7 @@ pub fn is_tls(url: &str) -> bool {
     Target::parse(url).is_ok_and(|target| target.tls)
 }
 
-/// The parameters that are not used yet.
+/// The parameters of a URL that were not taken yet.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -244,7 +244,7 @@ fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
     };
     let (user, password) = (given(user)?, given(password)?);
     let login = Login {
-        // fred does not send a user without a password, so the password is an empty text.
+        // fred does not send a user without a password, so a missing password becomes an empty text.
         password: password.or_else(|| user.as_ref().map(|_| String::new())),
         user,
     };

@@ -141,7 +141,7 @@ pub(crate) enum By<'a> {
 }
 
 impl By<'_> {
-    /// Returns the command that runs the script, and its words.
+    /// Returns the command that runs the script, and the words of the command.
     fn command(self, keys: Vec<Str>, arguments: Vec<Str>) -> (CustomCommand, Vec<Value>) {
         let (command, script) = match self {
             Self::Sha(sha) => ("EVALSHA", sha),

@@ -88,7 +88,7 @@ impl Sentinels {
         .await;
     }
 
-    /// Returns the first sentinel's cause for a missing connection, if any sentinel has a cause.
+    /// Returns the cause of a missing connection to a sentinel, from the first sentinel with a known cause.
     pub(super) fn cause(&self) -> Option<String> {
         self.connections
             .iter()

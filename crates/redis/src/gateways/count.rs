@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{HEARTBEAT, LAPSE};
 
-/// The time for which Redis must return lower counts before one applies. Every running gateway sends a heartbeat in this time, even after
-/// the longest allowed silence.
+/// The time for which Redis must return lower counts before a lower count applies. Every running gateway sends a heartbeat in this time,
+/// even after the longest allowed silence.
 const ROUND: Duration = HEARTBEAT.saturating_add(LAPSE);
 
 /// The count in force, and the answers that may lower it.
@@ -75,7 +75,7 @@ impl Count {
         }
     }
 
-    /// Records a heartbeat without an answer, which Redis may have received.
+    /// Records that a heartbeat had no answer. Redis may have received the heartbeat.
     pub(super) const fn unanswered(&mut self) {
         self.is_missed |= !self.is_known;
         self.lower = None;

@@ -2,7 +2,7 @@
 //!
 //! An ID is random, from the operating system. Two processes share an ID only if both were resumed from one snapshot of a virtual machine
 //! or of the process. Redis has slices and counts by gateway ID. So two such gateways would overwrite each other's slices and counts, and
-//! count as one gateway. Their heartbeats reveal this (`twin`).
+//! count as one gateway. The heartbeats of both reveal the shared ID (`twin`).
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
