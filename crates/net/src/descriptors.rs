@@ -1,6 +1,6 @@
 //! File descriptors: the limit of the process, and its division between clients and upstreams.
 //!
-//! The limit and the count of upstream connections are of the whole process. Each accepted client may need a connection to an upstream at
+//! The limit and the count of upstream connections apply to the whole process. Each accepted client may need a connection to an upstream at
 //! any time. So each side gets half of the descriptors that the process does not need itself.
 
 use std::error::Error;
@@ -15,8 +15,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The number of descriptors that a gateway without clients needs: its ports, its timers, its log.
 const OWN: usize = 24;
-/// The limit divided by this number is reserved for Redis, the admin port, DNS and files, but at most `MOST_RESERVED`.
+/// The part of the limit that is reserved for Redis, the admin port, DNS and files: one in this many descriptors.
 const RESERVED_PART: usize = 8;
+/// The most descriptors that are reserved.
 const MOST_RESERVED: usize = 128;
 /// The default of `max_connections`.
 pub const DEFAULT_CONNECTIONS: usize = 10_000;
@@ -25,13 +26,14 @@ const LEAST_CONNECTIONS: usize = 1_000;
 /// The shortest time between two log lines about a shortage.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// The number of open connections to upstreams, and the time of the last log line about a shortage.
+/// The number of open connections to upstreams.
 static UPSTREAMS: AtomicUsize = AtomicUsize::new(0);
+/// The time of the last log line about a shortage.
 static LAST_LINE: Mutex<Option<Instant>> = Mutex::new(None);
-/// The shares of this process. The limit is read at the first use, so `raise_limit` must run before.
+/// The shares of this process. The first use reads the limit, so `raise_limit` must run earlier.
 static SHARES: LazyLock<Shares> = LazyLock::new(|| Shares::of(soft_limit(), open_now().max(OWN)));
 
-/// The number of connections of each kind for which there are descriptors.
+/// The most connections of each kind for which the process has descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// The limit of the process. `None` without a limit.
@@ -45,7 +47,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of a limit, for a process that itself needs `own` descriptors.
+    /// Divides a limit into shares, for a process that itself needs `own` descriptors.
     fn of(limit: Option<usize>, own: usize) -> Self {
         let Some(most) = limit else {
             return Self {
@@ -88,19 +90,19 @@ pub fn shares_at_start() -> Shares {
     Shares::of(getrlimit(Resource::Nofile).maximum.map(number), OWN)
 }
 
-/// Raises the process's soft limit to the hard one. If the system refuses, the limit stays.
+/// Raises the process's soft limit to the hard limit. If the system refuses, the limit stays.
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
 }
 
-/// The descriptor of a connection to an upstream. It is counted until this is dropped.
+/// The descriptor of a connection to an upstream. It is counted until it is dropped.
 #[derive(Debug)]
 pub struct UpstreamDescriptor(());
 
 impl UpstreamDescriptor {
-    /// Counts one more connection. Without room, returns the error of the operating system for this case.
+    /// Counts one more connection. If the share is used up, returns the operating system's error for a process without free descriptors.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Stamps of files. A file whose stamp has changed must be read again.
 //!
-//! Each stamp follows links again. So a link that gets another target also changes the stamp, which is how Kubernetes replaces files.
+//! Each stamp follows symbolic links. Kubernetes replaces files by links to other targets, and a new target changes the stamp.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -3,8 +3,8 @@
 use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless, and each element costs a
-/// search.
+/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless. They are refused,
+/// because each element costs a search.
 const MAX_ELEMENTS: usize = 100;
 
 /// The headers whose list elements are counted.

@@ -9,16 +9,17 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The kind of a header, which decides whether a proxy forwards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Belongs to one connection (RFC 9110, 7.6.1). Never forwarded.
+    /// A header of a single connection (RFC 9110, 7.6.1). Never forwarded.
     HopByHop,
-    /// Describes the origin of a request. Accepted from trusted peers, and rewritten or removed for all other peers.
+    /// A header that describes the origin of a request. Accepted from trusted peers, and rewritten or removed for all other peers.
     Origin,
-    /// Another header with an address. The gateway does not read it, but an upstream might. So it is removed, even from a trusted peer.
+    /// Another header with a client's address. The gateway does not read it, but an upstream might. So it is removed, even if a trusted
+    /// peer sent it.
     OtherAddress,
-    /// Replaces the request's target, method or host at some upstreams. Only a trusted proxy may send it, and a route may set it by
-    /// `request_headers`.
+    /// A header that replaces the request's target, method or host at some upstreams. Only a trusted proxy may send it, and a route may set
+    /// it by `request_headers`.
     OtherTarget,
-    /// Determines the length of a message, or its destination.
+    /// A header that determines the length or the destination of a message.
     Framing,
     /// Any other header. Forwarded from end to end.
     EndToEnd,
@@ -117,8 +118,8 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     kind(name.as_str()) == Kind::HopByHop
 }
 
-/// Whether only the gateway may change this header: a header of the connection, of the message's length or of an origin, or one in
-/// `vouched`. A name that some servers treat as such a header counts too.
+/// Whether only the gateway may change this header: a header of the connection, of the message's length or of an origin, or a header in
+/// `vouched`. Spellings of these names that some servers treat alike count too.
 pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = folded(name.as_str());
     let mut vouched = vouched.iter().map(|own| folded(own.as_str()));
@@ -196,7 +197,8 @@ pub fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> 
     }
 }
 
-/// Removes the headers that `Connection` names. A header stays if it is protected, or if the message would change its meaning without it.
+/// Removes the headers that `Connection` names. A header stays if it is protected, or if the message would change its meaning without the
+/// header.
 pub fn remove_named_by_connection(
     headers: &mut HeaderMap,
     is_protected: impl Fn(&HeaderName) -> bool,

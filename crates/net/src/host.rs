@@ -36,7 +36,7 @@ pub enum HostPattern {
 }
 
 impl HostPattern {
-    /// Parses a host of the configuration. It has no port, since every port matches.
+    /// Parses a host of the configuration. The text has no port, because every port matches.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl HostPattern {
         labels(text).map(Some).chain(any)
     }
 
-    /// Whether further labels precede its own labels.
+    /// Whether this is a wildcard pattern: further labels precede its own labels.
     pub const fn is_below(&self) -> bool {
         matches!(self, Self::Below(_))
     }

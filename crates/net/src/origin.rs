@@ -6,13 +6,13 @@ use std::fmt;
 
 use crate::host::{HostPattern, split_port};
 
-/// A pattern of origins: a single origin, or `https://*.example.com`. This matches the origins of all hosts below `example.com`, at any
-/// depth, but not of `example.com` itself.
+/// A pattern of origins: a single origin, or `https://*.example.com`. The wildcard matches the origins of all hosts below `example.com`, at
+/// any depth, but not the origin of `example.com` itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginPattern {
     /// The scheme and its separator: `https://`.
     scheme: String,
-    /// The host and port. For `*.example.com`, the end of them, from the dot on.
+    /// The host and port. For `*.example.com`, only the text from the first dot on.
     rest: String,
     is_below: bool,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The number of times that the progress is checked within the longest time that a client may be behind.
+/// The number of progress checks within the longest time that a client may be behind.
 const LOOKS: u32 = 8;
 
 /// The least rate at which a client must send the body of a request and read its answer.

@@ -32,24 +32,25 @@ const DECODINGS: usize = 4;
 
 /// The treatment of `%2F` and `%5C`. Some servers treat them as ordinary characters, others as `/`.
 ///
-/// The treatment depends on the route, but the path must match a route first. So normalise with [`Reject`](Self::Reject), and after
-/// [`PathError::EncodedSlash`] again with [`Keep`](Self::Keep). Use the second result only if the matching route keeps encoded slashes.
+/// The treatment depends on the route, but the path must match a route first. So normalise first with [`Reject`](Self::Reject). After
+/// [`PathError::EncodedSlash`], normalise again with [`Keep`](Self::Keep). Use the second result only if the matching route keeps encoded
+/// slashes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EncodedSlashes {
     /// The path is refused.
     #[default]
     Reject,
-    /// They stay escaped, as a part of their segment. A dot segment between them is refused.
+    /// The escapes stay, as a part of their segment. A dot segment between two such escapes is refused.
     Keep,
 }
 
 /// The reason why a path is refused. The texts contain no part of the path, so they may be sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It does not start with `/`.
+    /// The path does not start with `/`.
     #[error("the path does not start with a slash")]
     Relative,
-    /// `\`, which some servers read as `/`.
+    /// A `\`, which some servers read as `/`.
     #[error("the path has a backslash")]
     Backslash,
     /// A character outside ASCII that is not escaped.
@@ -81,7 +82,7 @@ pub enum PathError {
 /// Returns a part of a normal path in the form that routes and keys compare.
 ///
 /// A normal path may contain `+` or `%2B`. Both are forwarded as received, because some upstreams distinguish them. But both must match the
-/// same route and key, so both become `+` here. `%3B` stays, because a bare `;` would begin parameters.
+/// same route and key, so [`plain`] returns `+` for both. `%3B` stays, because a bare `;` would begin parameters.
 pub fn plain(part: &str) -> Cow<'_, str> {
     if !has_escape(part) || is_plainly(part, part) {
         return Cow::Borrowed(part);
@@ -239,7 +240,7 @@ fn escaped(rest: &[u8], slashes: EncodedSlashes) -> Result<u8, PathError> {
         0x00..=0x1F | 0x7F => Err(PathError::EncodedControl),
         b'/' | b'\\' if slashes == EncodedSlashes::Reject => Err(PathError::EncodedSlash),
         0xC0 | 0xC1 | 0xF5..=0xFF => Err(PathError::NotUtf8),
-        // These begin overlong encodings of three and four bytes. A careless decoder reads `%E0%80%AF` as `/`.
+        // These bytes begin overlong encodings of three and four bytes. A careless decoder reads `%E0%80%AF` as `/`.
         0xE0 if matches!(next(), Some(0x80..=0x9F)) => Err(PathError::NotUtf8),
         0xF0 if matches!(next(), Some(0x80..=0x8F)) => Err(PathError::NotUtf8),
         byte => Ok(byte),

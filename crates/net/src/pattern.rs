@@ -106,8 +106,8 @@ impl PathPattern {
         }
     }
 
-    /// Whether each segment matches all names that the segment of `other` at the same position matches. Ignores the segments that only one
-    /// pattern has.
+    /// Whether each segment matches at least all names that the segment of `other` at the same position matches. Ignores the segments that
+    /// only one pattern has.
     fn takes_all(&self, other: &Self) -> bool {
         let mut pairs = self.segments.iter().zip(&other.segments);
         pairs.all(|pair| match pair {
@@ -208,7 +208,7 @@ impl Segment {
 }
 
 /// Returns the form in which upstreams that ignore case compare a segment: ASCII letters in lower case, and no dots at the end. A segment
-/// that has only dots keeps them. Letters outside ASCII keep their case.
+/// that has only dots stays unchanged. Letters outside ASCII keep their case.
 pub fn caseless(name: &str) -> Cow<'_, str> {
     let trimmed = name.trim_end_matches('.');
     let name = if trimmed.is_empty() { name } else { trimmed };
@@ -226,13 +226,13 @@ pub(crate) fn caseless_cow(name: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Returns the segments of a normalised path without their parameters. Omits empty segments. So a trailing slash does not count, and
-/// `/;a/b` is matched as `/b`, which is how some servers read it.
+/// Returns the segments of a normalised path without their parameters. Omits empty segments. So a trailing slash has no effect. `/;a/b` is
+/// matched as `/b`, because some servers read it as `/b`.
 pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(path);
     let names = std::iter::from_fn(move || {
         let path = rest?;
-        // One scan: for texts as short as these, `str::split` takes three times the time.
+        // One scan by hand: for texts as short as segments, `str::split` takes three times the time.
         let end = path.bytes().position(|byte| matches!(byte, b'/' | b';'));
         let (name, behind) = path.split_at_checked(end.unwrap_or(path.len()))?;
         let slash = behind.bytes().position(|byte| byte == b'/');

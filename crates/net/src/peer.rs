@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// Whether this address comes from the PROXY protocol and not from the connection itself.
+    /// Whether the address comes from the PROXY protocol and not from the connection itself.
     pub is_named: bool,
 }
 

@@ -14,7 +14,8 @@ const V1_LONGEST: usize = 107;
 const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The size of the fixed part of version 2 in bytes: the start, version and command, family, and length.
 const V2_FIXED: usize = 16;
-/// The most bytes that are read after the fixed part. Addresses take 216 at most. Extensions follow, such as names in certificates.
+/// The most bytes that are read after the fixed part. Addresses take 216 bytes at most. Extensions follow them, such as names in
+/// certificates.
 const V2_LONGEST: usize = 4_096;
 
 /// The result of parsing a connection's first bytes.
@@ -26,8 +27,8 @@ pub enum Start {
     Absent,
     /// A complete header.
     Header {
-        /// The client's address. `None` for a connection of the proxy itself, such as a health check, and for a client without an IP
-        /// address.
+        /// The client's address. `None` for a connection of the proxy itself, such as a health check. `None` also for a client without an
+        /// IP address.
         source: Option<SocketAddr>,
         /// The length of the header in bytes. The client's bytes follow it.
         length: usize,
@@ -84,7 +85,7 @@ fn version_1(bytes: &[u8]) -> Start {
     }
 }
 
-/// Returns the source: the first address with its port. Returns `None` unless two addresses and two ports, and no more words, are there.
+/// Returns the source: the first address and the first port. Returns `None` unless the words are exactly two addresses and two ports.
 fn addresses<'a, A>(mut words: impl Iterator<Item = &'a str>) -> Option<SocketAddr>
 where
     A: std::str::FromStr + Into<IpAddr>,

@@ -22,7 +22,7 @@ struct Paths {
 }
 
 impl RouteIndex {
-    /// Adds a route. Each route must have a greater number than the previous route.
+    /// Adds a route. Each route must have a greater index than the previous route.
     pub fn add(&mut self, host: Option<&HostPattern>, path: &PathPattern, route: usize) {
         let paths = match host {
             Some(host) => self.0.entry(host.labels(), host.is_below()),
@@ -35,7 +35,7 @@ impl RouteIndex {
         tree.entry(path.segments(), path.has_rest()).push(route);
     }
 
-    /// Calls `visit` with all routes that match a host and a normalised path. Each call has a slice of ascending numbers.
+    /// Calls `visit` with all routes that match a host and a normalised path. Each call has a slice of ascending indices.
     pub fn at(&self, host: &str, path: &str, mut visit: impl FnMut(&[usize])) {
         let names = pattern::names(path).map(|name| Some(path::plain(name)));
         let caseless = names.clone().map(|name| name.map(pattern::caseless_cow));
@@ -47,8 +47,8 @@ impl RouteIndex {
         });
     }
 
-    /// Returns candidates for the routes that match every request of a route with this host and path. The result includes all such routes,
-    /// and perhaps others.
+    /// Returns routes that may match every request of a route with this host and path. The result has all routes that do, and perhaps
+    /// others.
     pub fn near(&self, host: Option<&HostPattern>, path: &PathPattern) -> Vec<usize> {
         let mut near = Vec::new();
         let labels = host.into_iter().flat_map(HostPattern::labels);

@@ -7,25 +7,27 @@ use socket2::{SockRef, TcpKeepalive};
 /// The most unsent bytes in the system's buffer of a connection (`TCP_NOTSENT_LOWAT`). Bytes in transit do not count, so a fast peer is not
 /// slowed down.
 ///
-/// Without a bound the buffer grows to megabytes a connection. Two thousand slow readers then use up the machine's socket memory, and
-/// packets of other clients are dropped.
+/// Without a bound the buffer grows to megabytes a connection. Two thousand slow readers would use up the machine's socket memory, and the
+/// system would drop packets of other clients.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MOST_UNSENT: u32 = 128 * 1024;
-/// Keep-alive: the silence after which the system probes the peer, the time between two probes, and the number of probes.
+/// The silence of a peer after which the system sends keep-alive probes.
 const SILENCE: Duration = Duration::from_secs(30);
 #[cfg(any(target_os = "linux", target_os = "android"))]
+/// The time between two keep-alive probes.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 #[cfg(any(target_os = "linux", target_os = "android"))]
+/// The number of keep-alive probes without an answer after which the system closes the connection.
 const PROBES: u32 = 3;
 /// A peer with unacknowledged bytes is gone if it has sent no acknowledgement for this time.
 const GONE_AFTER: Duration = Duration::from_secs(60);
-/// A peer is gone only after this many consecutive unacknowledged segments. More than one is needed, because the system may probe a peer
+/// A peer is gone only after this many consecutive unacknowledged segments. A single one is not enough, because the system may probe a peer
 /// with a full buffer only every two minutes.
 const LOST_IN_A_ROW: u8 = 2;
 
 /// Sets the options of a connection, or of a listener, whose connections inherit them.
 ///
-/// The system then probes a silent peer, and ends the connection if the peer is gone.
+/// With these options the system probes a silent peer, and ends the connection if the peer is gone.
 pub fn set_options<'a, S>(socket: &'a S)
 where
     SockRef<'a>: From<&'a S>,
@@ -34,7 +36,7 @@ where
     let probes = TcpKeepalive::new().with_time(SILENCE);
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let probes = probes.with_interval(PROBE_EVERY).with_retries(PROBES);
-    // After an error the system's default applies.
+    // If the option cannot be set, the system's default stays.
     let _ = socket.set_tcp_keepalive(&probes);
     // Other systems buffer fewer bytes, or have no such option.
     #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -1,7 +1,7 @@
 //! TLS with clients and upstreams: certificates of the gateway, and trust in certificates of peers.
 //!
-//! Versions and cipher suites are the defaults of rustls: TLS 1.2 and 1.3, only with forward secrecy and authenticated encryption. The
-//! content of a file is checked before it is used.
+//! The TLS versions and cipher suites are the defaults of rustls: TLS 1.2 and 1.3, only with forward secrecy and authenticated encryption.
+//! The content of a file is checked before it is used.
 
 mod authorities;
 mod client;
@@ -25,8 +25,9 @@ use std::sync::Arc;
 use rustls::CommonState;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-/// The names of the HTTP versions in a handshake (ALPN).
+/// The name of HTTP/2 in a handshake (ALPN).
 const HTTP2: &[u8] = b"h2";
+/// The name of HTTP/1 in a handshake (ALPN).
 const HTTP1: &[u8] = b"http/1.1";
 
 /// Whether both sides negotiated HTTP/2. Without a negotiated version the connection uses HTTP/1.

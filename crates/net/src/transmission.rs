@@ -1,4 +1,4 @@
-//! The record whether a request was forwarded, and whether an upstream answered.
+//! A record of a request: whether it was forwarded, and whether an upstream answered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

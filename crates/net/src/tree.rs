@@ -1,7 +1,7 @@
-//! An index of values by patterns of names. A lookup finds the patterns that match a sequence of names. Its cost depends on the sequence,
-//! not on the number of patterns.
+//! An index of values by patterns of names. A lookup finds the patterns that match a sequence of names. The cost of a lookup depends on the
+//! sequence, not on the number of patterns.
 //!
-//! A pattern is a sequence too, in which `None` matches any single name. A pattern may end with a wildcard for any rest, even an empty
+//! A pattern is a sequence of names, in which `None` matches any single name. A pattern may end with a wildcard for any rest, even an empty
 //! rest.
 
 use std::collections::HashMap;
@@ -18,8 +18,9 @@ struct Node<T> {
     // Only the configuration adds names, so clients cannot cause collisions, and the hash needs no random key.
     literal: HashMap<Box<str>, usize, FixedState>,
     any: Option<usize>,
-    /// `ends`: the value of the pattern that stops at this node. `rest`: the value of the pattern with the trailing wildcard here.
+    /// The value of the pattern that ends at this node.
     ends: Option<T>,
+    /// The value of the pattern that ends at this node with a wildcard for any rest.
     rest: Option<T>,
 }
 

@@ -1,7 +1,7 @@
 //! The trusted certificates of a `ca` file: certificates of authorities, and of single servers and clients.
 //!
 //! `openssl req -x509` marks a self-signed certificate as an authority's (basicConstraints CA:TRUE). Verifiers refuse such a certificate if
-//! a server uses it. Here a certificate that the file itself contains is accepted, after its validity and name are verified.
+//! a server uses it. This module accepts a certificate that the file itself contains, after it has verified the validity and the name.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Authorities {
         })
     }
 
-    /// Trusts these certificates. Returns `None` if any of them is broken.
+    /// Trusts the listed certificates. Returns `None` if any of them is broken.
     pub(super) fn listed(listed: Vec<CertificateDer<'static>>) -> Option<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in &listed {
@@ -95,7 +95,7 @@ struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// A verifier that also accepts listed certificates. It does not check the extended key usage of a listed certificate.
+/// A verifier that also accepts listed certificates. The extended key usage of a listed certificate is not checked.
 #[derive(Debug)]
 struct Listed<V: ?Sized> {
     listed: Arc<[CertificateDer<'static>]>,
@@ -103,8 +103,8 @@ struct Listed<V: ?Sized> {
 }
 
 impl<V: ?Sized> Listed<V> {
-    /// Whether `shown` is listed, and was refused only because it is marked as an authority's or its issuer is unknown. The verifier checks
-    /// the validity period before these two, so an expired certificate is not accepted.
+    /// Whether `shown` is listed, and was refused only because it is marked as an authority's or has an unknown issuer. The verifier checks
+    /// the validity period before these two, so an expired certificate is never accepted.
     fn accepts(&self, shown: &CertificateDer<'_>, error: &Error) -> bool {
         let is_of_its_issuer = match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
@@ -114,7 +114,7 @@ impl<V: ?Sized> Listed<V> {
     }
 }
 
-/// Returns the error of the verifier, if rustls has no variant for it.
+/// Returns the verifier's own error, if rustls has no variant for the error.
 pub(super) fn webpki_error(error: &Error) -> Option<&webpki::Error> {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other)) => other.0.downcast_ref(),

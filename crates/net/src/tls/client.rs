@@ -51,8 +51,8 @@ impl std::fmt::Debug for UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Makes settings with this trust. `identity` is the gateway's own certificate, if it has one. `name`, if given, is the required name
-    /// in the server's certificate, in place of the host.
+    /// Makes settings with this trust. `identity` is the gateway's own certificate, if it has one. The server's certificate must have the
+    /// name `name`, or else the name of the host.
     ///
     /// # Errors
     ///
@@ -73,8 +73,8 @@ impl UpstreamTls {
         })
     }
 
-    /// Makes a TLS handshake over a connection. The server's certificate must have the name `host`, or the name of the settings if they
-    /// have one.
+    /// Makes a TLS handshake over a connection. The server's certificate must have the name `host`, or the name in the settings if the
+    /// settings have a name.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl UpstreamTls {
     }
 }
 
-/// Makes the TLS settings of a client without a certificate. It trusts `authorities`, or without them the machine's. If `https` is false,
-/// the machine may lack authorities.
+/// Makes the TLS settings of a client without a certificate. The client trusts `authorities`, or the authorities of the machine if
+/// `authorities` is `None`. If `https` is false, the machine may lack authorities.
 ///
 /// # Errors
 ///

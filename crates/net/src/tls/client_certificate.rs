@@ -25,7 +25,7 @@ pub struct ClientCertificate {
     pub san_dns: Option<Arc<str>>,
     /// The first URI among its alternative names.
     pub san_uri: Option<Arc<str>>,
-    /// The common name of its subject, if the subject has exactly one.
+    /// The common name of its subject, if the subject has exactly one common name.
     pub cn: Option<Arc<str>>,
     /// The SHA-256 of the certificate, in hexadecimal digits.
     pub fingerprint: Arc<str>,
@@ -77,8 +77,8 @@ fn fingerprint(der: &[u8]) -> Arc<str> {
     digits.collect::<String>().into()
 }
 
-/// Returns the common name of a subject, if the subject has exactly one. In DER a subject is a sequence of sets, which contain pairs of
-/// type and value (RFC 5280, 4.1.2.4).
+/// Returns the common name of a subject, if the subject has exactly one common name. In DER a subject is a sequence of sets, which contain
+/// pairs of type and value (RFC 5280, 4.1.2.4).
 fn common_name(subject: &[u8]) -> Option<&str> {
     const UTF8: u8 = 0x0c;
     const PRINTABLE: u8 = 0x13;

@@ -15,7 +15,7 @@ pub enum HandshakeFailure {
     Closed,
     /// The client did not send TLS.
     NotTls,
-    /// Client and gateway have no version, suite or protocol in common.
+    /// Client and gateway have no TLS version, cipher suite or HTTP version in common.
     Incompatible,
     /// The client sent no certificate, although one is required.
     NoCertificate,

@@ -30,8 +30,8 @@ impl Names {
         Self { all, by_name }
     }
 
-    /// Returns the certificates for a name: those with the name itself, or else with a wildcard for the first label. For an unknown name or
-    /// no name, returns all certificates.
+    /// Returns the certificates for a name: the certificates with the name itself, or else with a wildcard for the first label. For an
+    /// unknown name or no name, returns all certificates.
     fn of(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name.map(normal) else {
             return &self.all;
@@ -48,7 +48,7 @@ impl Names {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let keys = self.of(hello.server_name());
-        // A name may have several certificates. The first whose key type the client supports is chosen.
+        // A name may have several certificates. The first certificate whose key type the client supports is chosen.
         let signable = |key: &&Arc<CertifiedKey>| {
             let scheme = key.key.choose_scheme(hello.signature_schemes());
             scheme.is_some()

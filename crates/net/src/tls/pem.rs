@@ -16,7 +16,7 @@ use crate::file_error;
 pub struct CertificateFiles {
     /// The certificate, followed by the intermediate certificates.
     pub certificate: PathBuf,
-    /// The private key of the first certificate.
+    /// The private key of the first certificate in that file.
     pub key: PathBuf,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'sta
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let unreadable = |kind| PemError::Unreadable(kind).of(path);
     let data = std::fs::metadata(path).map_err(|error| unreadable(error.kind()))?;
-    // Opening a named pipe would wait for its other end.
+    // A named pipe is refused, because opening it would wait for its other end.
     if !data.is_file() && !data.is_dir() {
         return Err(unreadable(io::ErrorKind::Unsupported));
     }

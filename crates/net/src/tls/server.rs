@@ -1,4 +1,4 @@
-//! TLS with clients: the settings of one listener. They are made from its files, and made again when the files change.
+//! TLS with clients: the settings of one listener. The settings are made from files, and made again when the files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::file_stamp::Stamp;
 /// The files of a listener: its own certificates, and the authorities of its clients.
 #[derive(Debug)]
 pub struct ServerFiles {
-    /// At least one. The first is also used for names without a certificate.
+    /// The certificates, at least one. The first certificate is also used for names without a certificate.
     pub certificates: Vec<CertificateFiles>,
     /// The settings for certificates of clients. `None` if the listener requests no certificate.
     pub clients: Option<ClientCertificates>,
@@ -70,7 +70,7 @@ impl ServerTls {
         })
     }
 
-    /// Reads the files again, if any has changed. If a file cannot be used, the old settings stay.
+    /// Reads the files again if a file has changed. If a file cannot be used, the old settings stay. Returns `None` if no file has changed.
     ///
     /// Sessions of the old settings cannot be resumed. If clients use certificates, sessions are never resumed (see [`settings`]).
     ///
@@ -139,12 +139,12 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
     // The server's order decides, so the strongest common cipher suite is chosen.
     config.ignore_client_order = true;
     if files.clients.is_some() {
-        // A resumed session would accept its client without a new check, although the certificate may have expired or its authority may be
-        // removed. So sessions are not resumed.
+        // A resumed session would accept its client without a new check. But the certificate may have expired since, or its authority may
+        // be removed. So sessions are not resumed.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     } else if let Ok(tickets) = Ticketer::new() {
-        // Tickets let returning clients resume sessions, and the gateway needs no store of sessions.
+        // With tickets, returning clients can resume sessions although the gateway does not store sessions.
         config.ticketer = tickets;
     }
     Ok(Settings {
