@@ -51,7 +51,7 @@ pub struct Shown {
     /// The plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Numbers by the names of limits, as the configuration has them.
+    /// The numbers of limits, by the names of the limits, as they are written in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, String>>,
     /// Its end, such as `2026-11-24T08:30:00Z`, or `never`.
@@ -66,10 +66,10 @@ pub struct Shown {
     pub set: String,
     /// Its version.
     pub version: u64,
-    /// The reason why perhaps no client has this name, in the answer to a change.
+    /// The reason why perhaps no client has this name. Present only in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The place where it is kept, in the answer about a single override.
+    /// The place where it is kept. Present only in an answer about a single override.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
 }
@@ -140,7 +140,7 @@ pub struct Loaded {
     /// The number of overrides whose end had already passed.
     #[serde(default)]
     pub over: usize,
-    /// The number of overrides that were not set for another reason.
+    /// The number of all other overrides that were not set.
     pub refused: usize,
     /// The names of the first refused overrides, with the reasons.
     pub reasons: Vec<String>,
@@ -327,7 +327,7 @@ impl Wanted {
                 let end = humantime::parse_rfc3339(end).ok();
                 let end = end.filter(|end| *end <= SystemTime::now() + LONGEST);
                 let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
-                // An end of 0, the epoch, would mean no end.
+                // An end of 0, the epoch, is refused, because it would mean no end.
                 let end = end.map(micros).filter(|end| *end > 0);
                 end.map(Ends::At).ok_or(InvalidWish::TimeForm)
             }

@@ -82,11 +82,11 @@ pub(crate) type Done = (Outcome, Option<Entry>);
 /// The outcome of a wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The override was set. It is in force on this gateway, and within 2 s on all others.
+    /// The override was set. It is in force on this gateway now, and on all other gateways within 2 s.
     Set {
         /// The override that was in force.
         before: Option<Previous>,
-        /// The override that was set. It may have ended since.
+        /// The override that was set. A short override may have ended already.
         after: Override,
     },
     /// The override was cleared.
@@ -122,7 +122,7 @@ pub enum Previous {
 
 impl Outcome {
     /// Returns the outcome of a change that made `entry` in place of `before`. Ignores the current time, because a short override may have
-    /// ended since.
+    /// ended already.
     pub(crate) fn made(subject: &ListedClient, entry: Entry, before: Option<Entry>) -> Done {
         let previous = |(version, ends, it)| match it {
             Some(it) => Previous::Override(it),
@@ -135,7 +135,7 @@ impl Outcome {
                 after,
             },
             None => Self::Cleared {
-                // Without a readable entry before, the version is 0 and the end is unknown.
+                // If the previous entry is missing, its version is 0 and its end unknown.
                 before: previous(before.unwrap_or_default()),
                 version: entry.version,
             },
@@ -158,12 +158,12 @@ pub enum ChangeError {
     Ended,
 }
 
-/// An error after a part of the changes.
+/// An error after some of the changes were made.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Unfinished {
-    /// The outcomes of the first changes.
+    /// The outcomes of the changes before the error.
     pub outcomes: Vec<Outcome>,
-    /// The reason why the other changes have no outcome.
+    /// The reason why the remaining changes have no outcome.
     pub error: ChangeError,
 }

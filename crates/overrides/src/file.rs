@@ -1,6 +1,7 @@
-//! The file in which a gateway without Redis keeps overrides. It has a line of JSON for each change. The newest line of each name counts.
+//! The file in which a gateway without Redis keeps overrides. It has a line of JSON for each change. For each name only the newest line is
+//! valid.
 //!
-//! A change is on the disk before it is answered. When most lines no longer count, the file is rewritten.
+//! A change is on the disk before it is answered. When most lines are outdated, the file is rewritten.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +15,7 @@ use tidegate_identity::ListedClient;
 use crate::name::read_name;
 use crate::table::{Entry, Table};
 
-/// The largest file that is read, in bytes. It is larger than a file with the most entries can grow before it is rewritten.
+/// The largest file that is read, in bytes. A gateway rewrites its file before the file reaches this size, even with the most entries.
 const MAX_FILE: u64 = 3 << 30;
 /// The longest line, in bytes. A line has a name, a reason and numbers, all escaped, and the JSON keys.
 const MAX_LINE: u64 = 16 << 10;
@@ -39,7 +40,7 @@ struct Line {
 }
 
 impl OverrideFile {
-    /// Reads the file at `path` into `table`, and rewrites the file. Creates it if there is none.
+    /// Reads the file at `path` into `table`, and rewrites the file. Creates the file if there is none.
     ///
     /// # Errors
     ///
@@ -59,7 +60,7 @@ impl OverrideFile {
         })
     }
 
-    /// Appends changes of `table`, and waits until they are on the disk. After an error the file has none of them.
+    /// Appends changes of `table`, and waits until they are on the disk. After an error the file has none of these changes.
     pub(crate) fn append<'a>(
         &mut self,
         made: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
@@ -250,7 +251,7 @@ mod tests {
         }
     }
 
-    /// What was cut off would be lost when the file is written anew.
+    /// If only the start of a file were read, the rest would be lost when the file is rewritten.
     #[test]
     fn a_file_that_is_too_long_is_refused() {
         let folder = tempfile::tempdir().unwrap();

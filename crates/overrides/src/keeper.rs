@@ -43,13 +43,13 @@ pub trait Listener: Send + Sync {
 
 /// All overrides of a gateway.
 pub struct Overrides {
-    // `None` if the overrides are of this gateway alone.
+    // `None` if the overrides apply to this gateway only.
     redis: Option<RedisTable>,
     // The file of a gateway without Redis, if it has one.
     file: Option<Mutex<OverrideFile>>,
     timing: Timing,
     table: Mutex<Table>,
-    // Locked during calls, so that calls run one after another.
+    // Locked during calls to the store, so that the calls run one after another.
     read: tokio::sync::Mutex<Read>,
     clock: Mutex<Option<Clock>>,
     listener: Box<dyn Listener>,
@@ -99,7 +99,7 @@ impl Overrides {
         })
     }
 
-    /// Makes the overrides of this gateway alone. They outlive the process only with a `file`.
+    /// Makes overrides that apply to this gateway only. Without a `file` the overrides end with the process.
     ///
     /// # Errors
     ///
@@ -173,8 +173,8 @@ impl Overrides {
         clock.map_or_else(system_time, |clock| clock.now())
     }
 
-    /// Makes changes in order, each on its own. When this returns, the changes are in force on this gateway. They continue even if the
-    /// caller drops the future.
+    /// Makes changes in order, and not as one transaction. When the function returns, the changes are in force on this gateway. The work
+    /// continues even if the caller drops the future.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Overrides {
             Ok(())
         };
         let changed = changing.await;
-        // The listener gets the first changes even if a later one failed.
+        // The listener gets the first changes even if a later change failed.
         self.tell(&mut unseen).await;
         match changed {
             Ok(()) => Ok(outcomes),
@@ -221,9 +221,10 @@ impl Overrides {
         unseen: &mut Unseen,
     ) -> Result<Vec<Done>, ChangeError> {
         if let Some(redis) = &self.redis {
-            // Redis may have lost entries of this table. They must be restored first, because the conditions of changes depend on them.
+            // Redis may have lost entries of this table. Lost entries must be restored first, because the conditions of changes depend on
+            // them.
             self.compare(redis, read, unseen).await?;
-            // After a reconnect, the server may lack entries that were just compared.
+            // After a reconnect, the server may lack entries that were just compared. So no change is made.
             if redis.connection() != read.connection {
                 return Err(CallError::Disconnected.into());
             }
@@ -264,7 +265,7 @@ impl Overrides {
         tokio::join!(reading, ending);
     }
 
-    /// Sets the table to the time on the store's clock, and merges entries.
+    /// Advances the table to the time on the store's clock, and merges entries.
     fn merge<'a>(
         &self,
         entries: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
@@ -291,7 +292,7 @@ impl Overrides {
         unseen.since = Instant::now();
     }
 
-    /// Calls the listener unless it has just run. So the first of many changes apply before the last is read or made.
+    /// Calls the listener unless it has just run. So the first of many changes apply before the last change is read or made.
     async fn tell_if_due(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.since.elapsed() >= self.timing.poll {
             self.tell(unseen).await;

@@ -1,8 +1,8 @@
-//! Keeps overrides: settings for a client or a network that operators make at run time. They apply on all gateways, in place of the
+//! Overrides: settings for a client or a network that operators make at run time. Overrides apply on all gateways, in place of the
 //! configuration.
 //!
-//! The overrides are a table of versioned entries, by name. Redis has the table, and each gateway has a copy, so no request reads it from
-//! Redis. Twice a second a gateway reads the entries that are newer than its last read. An ended entry stays in the table, so that a
+//! The overrides are a table of versioned entries, by name. Redis has the table, and each gateway has a copy, so no request reads the table
+//! from Redis. Twice a second a gateway reads the entries that are newer than its last read. An ended entry stays in the table, so that a
 //! gateway or a Redis with old data cannot restore an older entry of the name. Overrides end by Redis's clock.
 //!
 //! - [`read_name`]: the client or network of an override; [`Setting`], [`Override`]: its content

@@ -49,8 +49,8 @@ struct Applied {
 }
 
 impl LiveOverrides {
-    /// Starts the overrides of a gateway with this store. Redis keeps them if the store is in Redis, else `file` if it is given. Reads the
-    /// current overrides.
+    /// Starts the overrides of a gateway with this store. Redis keeps the overrides if the store is in Redis. Otherwise `file` keeps them,
+    /// or this process if `file` is `None`. Reads the current overrides.
     ///
     /// # Errors
     ///
@@ -144,12 +144,13 @@ impl Applied {
         }
         let tag = |change: &Change| {
             let client = match &change.subject {
-                // The name has only the start of the key's hash. The client's keys in Redis need the whole hash.
+                // The name has only the start of the key's hash. The client's keys in Redis depend on the whole hash, so all clients are
+                // recalled.
                 subject if is_unlisted(subject) => return None,
                 ListedClient::ApiKey(name) => Client::ApiKey(name.clone()),
                 ListedClient::UserId(id) => Client::UserId((&**id).into()),
                 ListedClient::Certificate(name) => Client::Certificate(name.clone()),
-                // A network may contain many clients, whose addresses are unknown.
+                // A network may contain many clients whose addresses are unknown, so all clients are recalled.
                 ListedClient::Network(_) => return None,
             };
             Some(self.hasher.tag(&client))
@@ -228,7 +229,7 @@ mod tests {
                 clients(&[tag(Client::UserId("unlisted-1".into()))]),
             ),
             (&["api_key:acme", "10.0.0.0/8"], Recall::All),
-            // Of its hash the name has the start only.
+            // The name has only the start of the hash, so the client's tag is unknown.
             (&["api_key:unlisted-0123456789abcdef"], Recall::All),
             (&["user_id:1"; MOST_CLIENTS + 1], Recall::All),
         ] {

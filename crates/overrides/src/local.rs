@@ -1,4 +1,4 @@
-//! Changes to the table of a gateway without Redis. They follow the rules of `lua/override.lua`, and a file keeps them.
+//! Changes to the table of a gateway without Redis. The changes follow the rules of `lua/override.lua`. A file may keep the table.
 
 use std::collections::HashMap;
 use std::io;

@@ -67,8 +67,8 @@ fn misspelt(client: &ListedClient, clients: &Clients) -> Option<String> {
     }
 }
 
-/// Reads the name of an override. `ip:ADDRESS` is a client. An IPv6 client is the network of `ipv6_prefix` bits, because limits count such
-/// networks.
+/// Reads the name of an override. `ip:ADDRESS` is a client. An IPv6 client is the network of `ipv6_prefix` bits, because limits count IPv6
+/// clients by this prefix.
 ///
 /// # Errors
 ///

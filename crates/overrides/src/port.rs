@@ -1,6 +1,6 @@
 //! `/overrides` of the admin port returns and sets many overrides. `/overrides/{name}` is the override of a client or network.
 //!
-//! The caller has checked the access. Each answer includes the changes that were made, for the audit log.
+//! The caller must check the access before each call. Each answer includes the changes that were made, for the audit log.
 
 mod answers;
 mod carried;
@@ -22,14 +22,15 @@ use crate::setting::{Clearing, Override};
 use answers::{NONE, Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
 
-/// The longest body of a request for many overrides, and for a single override, in bytes.
+/// The longest body of a request for many overrides, in bytes.
 const MAX_LOAD: usize = 8 << 20;
+/// The longest body of a request for a single override, in bytes.
 const MAX_ONE: usize = 16 << 10;
 /// The most overrides that one request may set or read.
 const MOST: usize = 10_000;
 /// The number of overrides in an answer to a request without `limit`.
 const PAGE: usize = 1_000;
-/// The most bytes of names, actions and reasons in an answer. This bounds the memory that a reader holds if it stalls.
+/// The most bytes of names, actions and reasons in an answer. This bounds the memory for an answer that a stalled client does not read.
 const MAX_SHOWN: usize = 1 << 20;
 /// The most reasons for refusals in the answer to a load.
 const MAX_REASONS: usize = 20;
@@ -80,7 +81,7 @@ pub struct Answered {
     pub changed: Vec<Changed>,
     /// The number of refused changes.
     pub refused: usize,
-    /// The names that a failed change concerns, and the error. A part of the change may have been made.
+    /// The names that a failed change concerns, and the error. Some of the changes may have been made.
     pub failed: Option<(String, ChangeError)>,
 }
 
@@ -149,8 +150,8 @@ impl Port<'_> {
         answered
     }
 
-    /// Returns the client or network that a path names. Refuses a query: it may be a part of the name after an unescaped `?`, and the rest
-    /// might name another client.
+    /// Returns the client or network that a path names. Refuses a query: if a name has an unescaped `?`, only the text before it is in the
+    /// path, and this text might name another client.
     fn named(&self, name: &str, question: &Question<'_>) -> Result<ListedClient, Refusal> {
         match question.query {
             "" => self.subject(name),
@@ -264,7 +265,7 @@ impl Port<'_> {
         Ok(response)
     }
 
-    /// Sets many overrides. The answer lists the overrides that cannot be set. All others are set.
+    /// Sets many overrides. The answer lists the overrides that cannot be set. All other overrides are set.
     async fn load(
         &self,
         question: &Question<'_>,
@@ -277,7 +278,7 @@ impl Port<'_> {
         let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
         for (number, wanted) in list.overrides.into_iter().enumerate() {
-            // Parsing the numbers of many limits takes long, so other tasks get a turn.
+            // Parsing the numbers of many limits takes long, so this task yields to other tasks.
             if number % 16 == 15 {
                 tokio::task::yield_now().await;
             }

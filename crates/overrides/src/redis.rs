@@ -17,7 +17,7 @@ const READ: &str = include_str!("../../../lua/overrides.lua");
 
 /// The number of entries in a page of a read.
 const PAGE: u64 = 500;
-/// The number of entries that one call writes. Redis makes no decisions meanwhile, for 25 ms at most.
+/// The number of entries that one call writes. Such a call blocks Redis for 25 ms at most.
 pub(crate) const BATCH: usize = 100;
 /// The time after the last call at which the keys expire, in ms. The gateways' secret expires after the same time.
 const KEYS_KEPT: u64 = 64 * 24 * 60 * 60 * 1_000;
@@ -68,7 +68,7 @@ pub(crate) struct Page {
     pub(crate) version: u64,
     /// The highest version of an entry that was dropped.
     pub(crate) floor: u64,
-    /// The number of names that are in a single key and not in both, because Redis lost a part of the other key.
+    /// The number of names in a single key. The other key lacks these names, because Redis lost a part of its data.
     pub(crate) lacking: u64,
     /// The highest version that this page covers.
     pub(crate) until: u64,
@@ -147,8 +147,8 @@ impl RedisTable {
         Ok(page)
     }
 
-    /// Makes changes. The caller has read Redis's entries up to `version`, and `room` more overrides may be in force beside these
-    /// entries. After an error no change is made any more.
+    /// Makes changes. The caller has read Redis's entries up to `version`, and `room` more overrides may be in force beside these entries.
+    /// After the error is returned, Redis makes none of the changes any more.
     pub(crate) async fn change(
         &self,
         version: u64,

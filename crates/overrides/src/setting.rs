@@ -14,7 +14,7 @@ pub const MAX_REASON: usize = 512;
 pub const MAX_PLAN: usize = 128;
 /// The most limits whose numbers an override sets.
 pub const MAX_SET_LIMITS: usize = 8;
-/// The largest size of all these names and numbers together, in bytes.
+/// The largest total size of the names and numbers of these limits, in bytes.
 const MAX_SET: usize = 1_024;
 /// The longest name of an author, in bytes. A longer name is cut.
 const MAX_BY: usize = 64;
@@ -63,7 +63,7 @@ pub enum InvalidSetting {
     /// The plan's name is empty or longer than [`MAX_PLAN`].
     #[error("the name of a plan has 1 to 128 bytes")]
     Plan,
-    /// There are numbers for no limit, for more than [`MAX_SET_LIMITS`] limits, or with too long texts.
+    /// There are numbers for no limit or for more than [`MAX_SET_LIMITS`] limits, or the texts are too long.
     #[error(
         "an override gives numbers to 1 to 8 limits, and their names and numbers have at most 1024 bytes"
     )]
@@ -167,7 +167,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns the change from one override of a name to another. Returns `None` without any override.
+    /// Returns the change from one override of a name to another. Returns `None` if both are missing.
     pub(crate) fn new(before: Option<Override>, after: Option<Override>) -> Option<Self> {
         let subject = after.as_ref().or(before.as_ref())?.subject.clone();
         Some(Self {

@@ -30,7 +30,7 @@ pub(crate) struct Entry {
     pub(crate) ends: Option<Micros>,
     /// The content as it is stored.
     content: Box<str>,
-    // `None` if the entry is cleared, or if this version of the program cannot read its content. The entry is then not in force.
+    // `None` if the entry is cleared, or if this version of the program cannot read its content. Such an entry is never in force.
     setting: Option<Arc<Setting>>,
 }
 

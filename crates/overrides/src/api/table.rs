@@ -25,7 +25,7 @@ pub fn table(overrides: &[Shown]) -> String {
 
 fn row(it: &Shown) -> [String; 6] {
     let does = it.does();
-    // Special characters are escaped. A name may contain marks that change the writing direction, so that it looks like another name. An
+    // Special characters are escaped. A name may contain marks that change the writing direction, and may so look like another name. An
     // answer that is not from a gateway may contain control characters.
     let plain = |text: &str| -> String { text.chars().map(shown).collect() };
     let by = if it.by.is_empty() { "-" } else { &it.by };

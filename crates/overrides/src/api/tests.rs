@@ -6,7 +6,7 @@ use super::OverrideAction::{Block, Exempt};
 use super::*;
 use crate::name::read_name;
 
-/// The plans gold and free, and a limit whose numbers are a number.
+/// Returns a configuration with the plans `gold` and `free`, and with a limit `it` that accepts a single number.
 fn defined() -> Overrides {
     let read = |limit: &str, text: &str| match (limit, text.parse::<u64>()) {
         ("it", Ok(_)) => Ok(None),

@@ -1,4 +1,4 @@
-//! The comparison of a gateway's table with Redis's table. Afterwards both are the same.
+//! The comparison of a gateway's table with Redis's table. Afterwards both tables have the same entries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::redis::{BATCH, Page, RedisTable};
 pub(super) struct Read {
     at: Option<Instant>,
     pub(super) connection: Option<u64>,
-    // The first page of that read, without its entries.
+    // The first page of the last read, without its entries.
     page: Page,
 }
 
@@ -38,7 +38,7 @@ impl Overrides {
         answer
     }
 
-    /// Reads the entries that are newer than the last read. If Redis may lack entries, or this gateway may have missed some, reads all
+    /// Reads the entries that are newer than the last read. If Redis may lack entries, or this gateway may have missed entries, reads all
     /// entries and restores the entries that Redis lacks.
     pub(super) async fn compare(
         self: &Arc<Self>,
@@ -64,15 +64,15 @@ impl Overrides {
                 lacking = page.lacking,
                 "Redis has lost a part of the overrides; gateways that know it restore it"
             );
-            // If this comparison fails, the next one compares all entries without another warning.
+            // If this comparison fails, the next call compares all entries, without another warning.
             (read.page.lacking, read.connection) = (page.lacking, None);
         }
         if compares_all && read.page.version != 0 {
             page = redis.read(0, &self.clock).await?;
         }
         let mut entries = std::mem::take(&mut page.entries);
-        // The numbers of the first page are kept. If another gateway restores entries while this one reads, the generation changes, and the
-        // next call compares all entries.
+        // The numbers of the first page are kept. If another gateway restores entries while this gateway reads, the generation changes, and
+        // the next call compares all entries.
         let first = page;
         let (mut until, mut version) = (first.until, first.version);
         // For each name in Redis: whether this gateway has the same entry.
@@ -117,8 +117,8 @@ impl Overrides {
         Ok(())
     }
 
-    /// Restores the entries that Redis lacks or has in an older version. An ended entry that Redis may have dropped is dropped here too. If
-    /// this gateway was away for longer than Redis keeps ended entries, it drops all entries that Redis lacks.
+    /// Restores the entries that Redis lacks or has in an older version. An ended entry that Redis may have dropped is dropped from this
+    /// table too. If this gateway was away for longer than Redis keeps ended entries, it drops all entries that Redis lacks.
     async fn give_back(
         self: &Arc<Self>,
         redis: &RedisTable,
@@ -147,7 +147,8 @@ impl Overrides {
         };
         // The listener runs first, because the following calls may take long.
         self.tell(unseen).await;
-        // After this time Redis may have dropped an ended entry that is newer than a restored entry of its name.
+        // Entries are restored only before this time. Later, Redis may have dropped an ended entry that is newer than the restored entry of
+        // its name.
         let deadline = first.time.saturating_add(micros(self.timing.remembered));
         if first.version < version && lacking.is_empty() {
             redis.give_back(deadline, version, &[]).await?;

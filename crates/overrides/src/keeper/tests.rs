@@ -7,7 +7,7 @@ use crate::change::{Ends, Expected, Intent};
 use crate::name::read_name;
 use crate::setting::Setting;
 
-/// How many are in force, as the listener was shown.
+/// The number of overrides in force that the listener received last.
 #[derive(Clone, Debug, Default)]
 struct InForce(Arc<Mutex<usize>>);
 
@@ -17,13 +17,13 @@ impl Listener for InForce {
     }
 }
 
-/// The clock of a gateway without Redis, too.
+/// The clock of a gateway without Redis may step, too.
 #[tokio::test]
 async fn the_listed_overrides_are_in_force_when_the_clock_steps() {
     const START: Micros = 1_800_000_000_000_000;
     let in_force = InForce::default();
     let overrides = Overrides::in_memory(None, Box::new(in_force.clone())).unwrap();
-    // The clock stands still for an hour.
+    // The start lies an hour ahead, so the clock stands still for an hour.
     let at = |ms: u64| {
         let at = Instant::now() + Duration::from_secs(3_600);
         *overrides.clock.lock() = Some(Clock::new(START + 1_000 * ms, at));

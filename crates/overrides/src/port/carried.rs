@@ -12,7 +12,8 @@ use super::answers::{Refusal, bad};
 use crate::api::Wanted;
 use crate::change::Expected;
 
-/// A list of at most [`MOST`] requested overrides. A longer list is refused while it is parsed, because a small body can contain very many.
+/// A list of at most [`MOST`] requested overrides. A longer list is refused while it is parsed, because a small body can contain very many
+/// elements.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Load {
     #[serde(deserialize_with = "at_most")]

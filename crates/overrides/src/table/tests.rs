@@ -53,7 +53,7 @@ fn the_highest_version_wins_in_any_order() {
     }
 }
 
-/// Two servers that ran apart may have given one version twice.
+/// Two servers that ran apart may have used the same version.
 #[test]
 fn of_two_entries_with_one_version_all_take_the_same() {
     let name = subject("user_id:42");
@@ -81,7 +81,7 @@ fn changes_have_the_overrides_that_were_in_force_before_and_after() {
     assert_eq!(merge(set(1, Some(100)), 10), Some((None, Some(1))));
     assert_eq!(merge(set(1, Some(100)), 10), None);
     assert_eq!(merge(set(2, Some(200)), 50), Some((Some(1), Some(2))));
-    // The one before is over.
+    // The override before it has ended.
     assert_eq!(merge(set(3, None), 200), Some((None, Some(3))));
     assert_eq!(merge(cleared(4, 300), 300), Some((Some(3), None)));
     assert_eq!(merge(cleared(5, 300), 300), None);
@@ -101,7 +101,7 @@ fn overrides_end_and_return_by_the_clock() {
         all.sort_unstable();
         all
     };
-    // To which time, what changes by that, what is in force then, how many are over, and when the next one ends.
+    // The new time, the changed overrides, whether they end, the overrides in force, the number of ended overrides, and the next end.
     for (now, changed, is_end, all, over, next) in [
         (9, &[][..], true, &[1, 2, 3, 4][..], 0, Some(10)),
         (10, &[2], true, &[1, 3, 4], 1, Some(15)),
@@ -173,7 +173,7 @@ fn entries_are_read_as_they_are_written() {
         Entry::read(&by.written()).unwrap().clearing(),
         Some(Arc::new(clearing))
     );
-    // It is not known who cleared these.
+    // These clearings have no author.
     for text in ["8 10 ", "8 10 -{}", "8 10 -", "8 10 -x"] {
         let read = Entry::read(text).unwrap();
         assert_eq!(read.clearing(), Some(Arc::default()), "{text}");
