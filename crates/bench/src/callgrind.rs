@@ -7,8 +7,9 @@ use std::process::Command;
 /// A closure that runs an operation once.
 pub(crate) type Operation = Box<dyn FnMut()>;
 
-/// The number of operations before the count begins, and the number of counted operations.
+/// The number of operations before the count begins.
 const WARM: u64 = 2_000;
+/// The number of counted operations.
 const COUNTED: u64 = 2_000;
 
 /// Returns the average number of instructions of an operation. `part` names the field of

@@ -12,8 +12,9 @@ use tidegate_tower::{Answers, Hasher, Peer, Per, Policy, Rule};
 
 use crate::table::{Figure, Operation, Row, Table};
 
-/// An untrusted peer, and a proxy that [`clients`] trusts.
+/// A peer that [`clients`] does not trust.
 pub(crate) const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)), 80);
+/// A proxy that [`clients`] trusts.
 pub(crate) const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)), 80);
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");

@@ -22,8 +22,9 @@ use tower::{Layer as _, Service as _, service_fn};
 use crate::clients;
 use crate::table::{Figure, Operation, Row, Table};
 
-/// Numbers of clients. `FEW` clients fit into a thread's table of counters. `MANY` clients do not, so they replace each other's counters.
+/// A number of clients whose counters fit into a thread's table of counters.
 const FEW: u32 = 100;
+/// A number of clients whose counters do not fit, so the clients replace each other's counters.
 const MANY: u32 = 5_000;
 
 /// The decision on a request.

@@ -20,11 +20,12 @@ use tower::{Layer as _, Service as _, service_fn};
 use crate::clients::{PROXY, clients};
 use crate::table::{Figure, Operation, Row, Table};
 
-/// The client of all requests, and its address.
+/// The client of all requests.
 const USER: &str = "user-42";
+/// The address of the client.
 const ADDRESS: &str = "203.0.113.7";
 
-/// The numbers of overrides for other clients.
+/// The number of overrides for other clients, for each column of the table.
 const OTHERS: [u32; 3] = [0, 1_000, 100_000];
 
 pub(crate) fn table() -> Table {

@@ -13,11 +13,11 @@ const COUNTS: [usize; 3] = [10, 1_000, 10_000];
 /// Routes of one kind, and requests for them.
 #[derive(Clone, Copy)]
 struct Kind {
-    /// Returns host and path, in YAML, of the route with this number.
+    /// Returns host and path, in YAML, of the route with this index.
     route: fn(usize) -> String,
     /// Host and path, in YAML, of the route with a `*`, which is in the middle of the list.
     wildcard: &'static str,
-    /// Returns a request for the route with this number.
+    /// Returns a request for the route with this index.
     request: fn(usize) -> Request<()>,
     wildcard_request: fn() -> Request<()>,
 }
@@ -44,7 +44,7 @@ pub(crate) fn tables() -> [Table; 2] {
 }
 
 fn table(title: &'static str, kind: Kind) -> Table {
-    // Takes the number of the last route. Returns a request, and whether any route matches it.
+    // Takes the index of the last route. Returns a request, and whether any route matches the request.
     type Asked = fn(Kind, usize) -> (Request<()>, bool);
     let rows: [(&str, Asked); 4] = [
         ("the first", |kind, _| ((kind.request)(0), true)),

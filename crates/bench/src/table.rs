@@ -8,7 +8,7 @@ pub(crate) struct Table {
     pub(crate) title: &'static str,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Row>,
-    /// Whether the columns are numbers of routes. The costs in a row must then be about equal.
+    /// Whether the columns are counts of routes. If so, the costs in a row must be about equal.
     pub(crate) is_of_routes: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn grouped(number: u64) -> String {
     }
 }
 
-/// Runs a figure's work. `callgrind::instructions` calls this, under valgrind, in another process.
+/// Runs one operation of a figure, in the process that `callgrind::instructions` starts under valgrind.
 pub(crate) fn count(tables: &[Table], figure: &str) {
     let mut parts = figure.split('/');
     let mut next = || parts.next().expect("a figure is table/row/column/part");
@@ -100,13 +100,13 @@ pub(crate) fn count(tables: &[Table], figure: &str) {
 
 #[cfg(test)]
 mod tests {
-    /// Under no valgrind, and so not counted: nothing that is measured may fail.
+    /// Runs each operation without valgrind, and so without counting, to check that it does not fail.
     #[test]
     fn every_figure_can_be_measured() {
         for table in crate::tables() {
             for row in &table.rows {
                 assert_eq!(row.figures.len(), table.columns.len(), "{}", row.name);
-                // To read many routes takes long without optimisation.
+                // Without optimisation, parsing many routes takes long.
                 let few = if table.is_of_routes { 1 } else { 2 };
                 for figure in row.figures.iter().take(few) {
                     for make in [&figure.work, &figure.less] {
