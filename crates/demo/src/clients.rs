@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A client, and its requests.
 #[derive(Clone, Debug)]
 struct Player {
-    /// The client's manner, which the demo prints.
+    /// The behaviour of the client, as the demo prints it.
     manner: &'static str,
     /// Its address in `X-Forwarded-For`, from the ranges for documentation (RFC 5737).
     address: &'static str,
@@ -46,12 +46,12 @@ fn players() -> [Player; 5] {
         polite("192.0.2.10", Method::GET, "/api/fares/estimate", 700),
         polite("192.0.2.11", Method::GET, "/api/drivers/nearby", 900),
         polite("192.0.2.12", Method::POST, "/api/rides/request", 1_300),
-        // The limit is 60 a minute.
+        // The limit is 60 requests a minute.
         Player {
             manner: "greedy",
             ..polite("198.51.100.66", Method::GET, "/api/trips/history", 80)
         },
-        // The limit is 30 a minute. A new key does not make a new client, because no such key exists.
+        // The limit is 30 requests a minute. A new key does not make a new client, because no such key exists.
         Player {
             manner: "guesses keys",
             guesses: true,
@@ -60,7 +60,7 @@ fn players() -> [Player; 5] {
     ]
 }
 
-/// Returns a list of the clients and their manners, with a line for each client.
+/// Returns a list of the clients and their behaviour, with a line for each client.
 pub fn who_plays() -> String {
     players().iter().fold(String::new(), |mut text, player| {
         let _ = writeln!(text, "  ip:{:<15} {}", player.address, player.manner);

@@ -1,4 +1,4 @@
-//! The other parts of `tidegate demo`: the small API behind the gateway, and the clients in front of it.
+//! The parts of `tidegate demo` around the gateway: a small API as the upstream, and clients that send requests.
 //!
 //! This crate gets only the gateway's address, so its clients are ordinary clients.
 
