@@ -1,5 +1,6 @@
-//! A proxy for the comparison of gateways: it shows the cost of hyper, tokio and fred alone. It only forwards or refuses requests, and
-//! first calls Redis if an argument names it. It has no limits, no timeouts, no headers of its own and no metrics, so it has no other use.
+//! A proxy for the comparison of gateways: it shows the cost of hyper, tokio and fred alone. It only forwards or refuses requests. If an
+//! argument names a Redis server, it calls Redis for each request. It has no limits, no timeouts, no headers of its own and no metrics, so
+//! it has no other use.
 
 #![expect(clippy::print_stderr, reason = "a command says why it ends")]
 
@@ -170,7 +171,7 @@ fn failure() -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns a 429 that is as large as the gateway's.
+/// Returns an answer 429 that is as large as the gateway's answer 429.
 fn refusal() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(&[b' '; 260][..]));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
