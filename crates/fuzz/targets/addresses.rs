@@ -5,7 +5,7 @@
 //! by proxies, in this order.
 //!
 //! Every reader must understand the entries that [`Believed::surely`] accepts, and no reader may understand an entry that
-//! [`Believed::perhaps`] refuses. The parser may treat all other entries in either way. So this target tests trust, not the forms of
+//! [`Believed::perhaps`] refuses. The parser may accept or refuse all other entries. So this target tests trust, not the spelling of
 //! entries.
 
 #![no_main]
@@ -44,11 +44,12 @@ const NETWORKS: [&[&str]; 5] = [
     &["127.0.0.1/32", "::1/128", "10.0.0.0/8", "192.0.2.0/25"],
 ];
 
-/// Addresses that only the fourth of [`NETWORKS`] contains.
+/// An IPv4 address that only the fourth of [`NETWORKS`] contains.
 const STRANGER: &str = "203.0.113.9";
+/// An IPv6 address that only the fourth of [`NETWORKS`] contains.
 const STRANGER_V6: &str = "2001:db8:9::9";
 
-/// Forms of these addresses in `X-Forwarded-For`.
+/// Spellings of the strangers' addresses in `X-Forwarded-For`, each with its address.
 const BARE: [(&str, &str); 6] = [
     ("203.0.113.9", STRANGER),
     ("203.0.113.9:4711", STRANGER),
@@ -58,7 +59,7 @@ const BARE: [(&str, &str); 6] = [
     ("2001:db8:9::9%eth0", STRANGER_V6),
 ];
 
-/// Forms of these addresses in `Forwarded`.
+/// Spellings of the strangers' addresses in `Forwarded`, each with its address.
 const ELEMENTS: [(&str, &str); 6] = [
     ("for=203.0.113.9", STRANGER),
     ("For=\"203.0.113.9:4711\"", STRANGER),
@@ -147,7 +148,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     is_the_end_of_a_walk(trusted, peer, &believed.entries(&all), origin);
 
     // The client cannot choose its origin. If the proxies name an untrusted address, or an entry that no reader understands, the client's
-    // entries do not count.
+    // entries have no effect.
     let by_proxies = trusted.origin(peer, &map(proxies));
     let by_proxies_entries = believed.entries(proxies);
     let are_addresses = by_proxies_entries
@@ -157,7 +158,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         assert_eq!(origin, by_proxies, "what comes first changes nothing");
     }
 
-    // A proxy may add a line or continue the last line, even if the client left a quote open in that line. The result must be the same.
+    // A proxy may add a line or continue the last line, even if the client left a quote open in that line. The result must be the same in
+    // both cases.
     let (theirs, ours) = (believed.lines(client), believed.lines(proxies));
     if let ([before @ .., last], [first, after @ ..]) = (theirs.as_slice(), ours.as_slice())
         && believed.is_whole(first)
@@ -185,7 +187,7 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         );
     }
 
-    // The last entry, from the nearest proxy, decides, in each of its forms, and either in its own line or at the end of another.
+    // The last entry comes from the nearest proxy, so it decides. Each spelling is tested, in its own line and at the end of another line.
     for (text, stranger) in believed.strangers() {
         let stranger = address(stranger);
         if trusted.contains(stranger) {
@@ -222,7 +224,7 @@ fn is_the_end_of_a_walk(trusted: &Trusted, peer: IpAddr, entries: &[&[u8]], orig
     assert_eq!(here, Some(origin), "an address that nobody named");
 }
 
-/// Requires a single key per client, in whatever form its address came: IPv4 in a single spelling, IPv6 by its prefix.
+/// Requires that all spellings of an address give the same client: the IPv4 address, or the prefix of the IPv6 address.
 fn is_one_client(trusted: &Trusted, peer: IpAddr, headers: &HeaderMap, origin: IpAddr) {
     let clients = |trusted, address_from| Clients {
         sources: vec![ClientSource::Ip],

@@ -26,7 +26,7 @@ const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
 const TENANT: HeaderName = HeaderName::from_static("x-tenant");
 const CLIENT: HeaderName = HeaderName::from_static("x-client");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The API key that the gateway lists, if the input has a name for it.
+/// The API key that the gateway lists, if the input has a name for the key.
 const LISTED: &[u8] = b"open-sesame";
 const PROXY: &str = "10.0.0.1";
 const STRANGER: &str = "198.51.100.7";
@@ -191,8 +191,8 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
     }
 }
 
-/// Requires that a caller with an unlisted key counts only by its address if such keys are refused, even if the request has other
-/// credentials.
+/// Requires that a caller with an unlisted key is identified only by its address if unlisted keys are refused, even if the request has
+/// other credentials.
 fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
     let caller = asked.caller(UnknownKey::Reject);
     let mut keys = asked.request.headers().get_all(API_KEY).iter();

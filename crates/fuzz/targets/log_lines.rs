@@ -1,8 +1,8 @@
 //! Checks that `Parser::line` follows its rules for lines of access logs in every format.
 //!
-//! The first byte of an input chooses the format. The rest are lines. Each value that the parser returns must be a part of its line.
+//! The first byte of an input chooses the format. Log lines follow. Each value that the parser returns must be a part of its line.
 //!
-//! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` tests a single format. The variable's value is a name of `--format`, or
+//! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` tests a single format. The variable's value is a name that `--format` accepts, or
 //! `template-0`, `map-1` and so on for the formats below.
 
 #![no_main]

@@ -120,7 +120,8 @@ fn bare(text: &str) -> String {
 
 /// Requires that an upstream that decodes a path once sees the same segments.
 fn is_one_for_upstreams(path: &str) {
-    // A kept encoded slash is no separator, but an upstream may treat it as a separator. So there may be no dot segment beside it.
+    // A kept encoded slash is no separator, but an upstream may treat it as a separator. So there must be no dot segment beside the encoded
+    // slash.
     let disguised = path.replace("%2F", "/").replace("%5C", "/");
     for segment in decoded(&disguised).split(|byte| *byte == b'/').skip(1) {
         let name = segment.split(|byte| *byte == b';').next();
@@ -146,7 +147,7 @@ fn is_one_for_upstreams(path: &str) {
     }
 }
 
-/// Requires that other spellings of a path are normalised to the same path (table P of the attacks).
+/// Requires that other spellings of a path are normalised to the same path.
 fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) {
     // Spellings are made from the client's text and from the normal path. The normal path has no dot segments, which could hide a bug.
     for text in [raw, path] {
@@ -168,7 +169,7 @@ fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) 
     }
     let lower = lower_case_escapes(path);
     assert_eq!(normalize(&lower, slashes).as_deref(), Ok(path), "{lower}");
-    // Escapes are decoded once. So `%25` begins no further escape, and a path in which it hides dots is refused.
+    // Escapes are decoded once. So `%25` begins no further escape, and a path in which `%25` hides dots is refused.
     let twice = path.replace('%', "%25");
     match normalize(&twice, slashes) {
         Err(error) => assert_eq!(error, PathError::HiddenDots, "{twice}"),

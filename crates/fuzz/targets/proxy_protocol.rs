@@ -1,7 +1,7 @@
 //! Checks that `proxy_protocol::parse` follows its rules for any first bytes of a connection.
 //!
 //! An input is parsed as it is, and again with enough bytes after it for every decision. The last 18 bytes are also an address and a port.
-//! The target writes headers for these and parses the headers.
+//! The target writes headers with this address and port, and parses the headers.
 
 #![no_main]
 
@@ -80,7 +80,7 @@ fn is_decided(bytes: &[u8], start: Start) {
     }
 }
 
-/// Requires that every shorter part of `header` is incomplete, and that `header` names `source` according to the specification.
+/// Requires that every shorter prefix of `header` is incomplete, and that `header` names `source` according to the specification.
 fn is_accepted_rightly(header: &[u8], source: Option<SocketAddr>) {
     let length = header.len();
     let start = Start::Header { source, length };

@@ -1,7 +1,7 @@
 //! Compares the index of routes with a simple matcher that tries each route in turn.
 //!
-//! An input's last line is a request: method, host, path. Up to 16 lines before it are routes: host or `-`, path, and methods separated by
-//! commas or `-`. The words `keep` and `caseless` may follow, for a route that keeps encoded slashes or ignores case.
+//! An input's last line is a request: method, host, path. Up to 16 lines before it are routes: host or `-`, path, and either methods
+//! separated by commas or `-`. The words `keep` and `caseless` may follow, for a route that keeps encoded slashes or ignores case.
 
 #![no_main]
 
@@ -83,7 +83,8 @@ fn route(line: &str) -> Option<Route> {
 }
 
 /// Finds the route by the rules of docs/proxying.md: the first route that matches host, path and method. Without such a route the answer is
-/// 405 if only the method does not match, and 404 otherwise. A path with encoded slashes gets 400 unless the route keeps them.
+/// 405 if only the method does not match, and 404 otherwise. A path with encoded slashes gets 400 unless the matching route keeps encoded
+/// slashes.
 fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     let authority = request
         .uri()
@@ -154,7 +155,7 @@ impl Route {
     }
 }
 
-/// Returns the name in lower case, without the dots at its end. A name that has only dots keeps them.
+/// Returns the name in lower case, without the dots at its end. A name that has only dots stays unchanged.
 fn caseless(name: &str) -> String {
     let mut letters: Vec<char> = name.to_ascii_lowercase().chars().collect();
     while letters.last() == Some(&'.') && letters.iter().any(|letter| *letter != '.') {

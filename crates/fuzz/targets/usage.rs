@@ -1,7 +1,7 @@
-//! Checks the reader of bodies: the number that it finds does not depend on the parts in which a body arrives. If serde_json accepts the
-//! body as JSON, it finds the same number.
+//! Checks the reader of bodies: the number that it finds does not depend on the parts in which a body arrives. If the body is valid JSON,
+//! serde_json finds the same number.
 //!
-//! The first byte of an input chooses the kind of body. The second byte is the length of the parts.
+//! The first byte of an input chooses the kind of body. The second byte is the length of the parts, in bytes.
 
 #![no_main]
 

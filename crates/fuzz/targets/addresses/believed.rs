@@ -81,7 +81,7 @@ impl Believed {
                 let ((_, node), None) = (nodes.next()?, nodes.next()) else {
                     return None;
                 };
-                // An IPv6 address without brackets is no valid node, but a gateway may use its parser for `X-Forwarded-For` here.
+                // In `Forwarded` an IPv6 address without brackets is invalid, but a gateway may use its parser for `X-Forwarded-For` here.
                 surely(node)
             }
         }
@@ -98,7 +98,7 @@ impl Believed {
                     let is_for = pair[..equals].trim_ascii().eq_ignore_ascii_case(b"for");
                     is_for.then_some(&pair[equals + 1..])
                 });
-                // An entry with two addresses does not count.
+                // An entry with two addresses is invalid.
                 let (node, None) = (nodes.next()?, nodes.next()) else {
                     return None;
                 };

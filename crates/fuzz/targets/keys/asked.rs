@@ -52,12 +52,12 @@ impl<'a> Asked<'a> {
             match letter {
                 // The address of the client, through a trusted proxy.
                 b'i' => asked.address = text?.parse().ok()?,
-                // The name of the listed key. The request then sends this key.
+                // The name of the listed key. A request with this line also sends the listed key.
                 b'a' => {
                     asked.listed = Some(text?);
                     asked.send(API_KEY, LISTED);
                 }
-                // Any other key.
+                // The value of any other API key.
                 b'u' => asked.send(API_KEY, value),
                 b'c' => asked.send(USER_ID, value),
                 b'h' => asked.send(TENANT, value),
@@ -138,7 +138,7 @@ impl<'a> Asked<'a> {
             Per::Network(bits) => Some(("ip", self.network(*bits))),
             Per::ApiKey => self.api_key(),
             Per::UserId => self.user(),
-            // The sources of clients here verify no tokens, so requests have no claims.
+            // The clients of this target have no tokens and no certificates.
             Per::Claim(_) | Per::ClientCert => None,
             Per::Route => Some(("route", self.route.into())),
             Per::Method => {
@@ -155,7 +155,7 @@ impl<'a> Asked<'a> {
             Per::Header(name) => self.only(name).map(|value| ("header", value.to_vec())),
             Per::Cookie(_) => self.cookie().map(|value| ("cookie", value)),
             Per::Path(_) => self.path_value.map(|value| ("path", value.into())),
-            // The target has no query here.
+            // The requests of this target have no query.
             Per::Query(_) => None,
         };
         part.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
@@ -195,7 +195,7 @@ impl<'a> Asked<'a> {
             .map(|id| ("user_id", id.into()))
     }
 
-    /// Returns all of an IPv4 address, even if it is mapped or translated by NAT64. Returns the first `bits` bits of an IPv6 address.
+    /// Returns all bytes of an IPv4 address, even if it is mapped or translated by NAT64. Returns the first `bits` bits of an IPv6 address.
     pub(crate) fn network(&self, bits: u8) -> Vec<u8> {
         let address = match self.address {
             IpAddr::V4(address) => return address.octets().to_vec(),
