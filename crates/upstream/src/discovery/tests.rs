@@ -1,4 +1,4 @@
-//! Names whose addresses change.
+//! Tests of names whose addresses change.
 
 use super::*;
 use crate::settings::tests::server;
@@ -28,7 +28,7 @@ fn who_stays_keeps_all_that_is_known_of_it() {
         answers(at(&["10.0.0.1:1", "10.0.0.2:1"]), at(&["10.0.0.1:1"])),
         &settings,
     );
-    // One address of two names is two servers, for they may speak differently.
+    // An address of two names gives two servers, because their protocols may differ.
     assert_eq!(first.len(), 3);
     let second = regroup(
         &first,
@@ -42,14 +42,14 @@ fn who_stays_keeps_all_that_is_known_of_it() {
         Arc::ptr_eq(&second[2], &first[2]),
         "no answer changes nothing"
     );
-    // Who is new among others starts slowly, if anybody does.
+    // A server that joins other servers starts slowly under `slow_start`.
     let share = |server: &Server| {
         server
             .health
             .share(Duration::from_secs(3_600), Instant::now())
     };
     assert_eq!([share(&second[0]), share(&second[1])], [1.0, 0.1]);
-    // A name that has no address any more has no server.
+    // A name without addresses has no server.
     assert_eq!(regroup(&second, answers(at(&[]), None), &settings).len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! A server that fails, by a clock that the tests move.
+//! Tests of a failing server. The tests choose the time.
 
 use super::*;
 use crate::settings::HealthRequest;
@@ -12,7 +12,7 @@ const EJECT: EjectSettings = EjectSettings {
     at_most: 50,
 };
 
-/// Fails a request during which no server served anything.
+/// Records a failed request during which no server served another request.
 fn fail(health: &Health) {
     let (here, by_all) = (health.served(), 0);
     health.failed(Served { here, by_all });
@@ -44,7 +44,7 @@ fn each_ejection_in_a_row_is_twice_as_long() {
         fail(&health);
         assert!(health.fails(&EJECT, 2), "one failure is enough");
     }
-    // It was well for as long as it had been out.
+    // The server stayed in use for as long as the last ejection.
     now += 32 * SECOND;
     assert_eq!(health.eject(&EJECT, now), SECOND);
 }
@@ -67,7 +67,7 @@ fn a_row_of_failures_makes_a_server_failing_until_a_success() {
     assert!(!health.succeeded(), "once");
 }
 
-/// Such failures would eject the server again at its next failure, also after a success.
+/// If old failures counted, the server would be ejected again at its next failure, even after a success.
 #[test]
 fn failures_before_an_ejection_do_not_eject_again() {
     let (health, now) = (Health::default(), Instant::now());
@@ -90,7 +90,7 @@ fn a_success_forgets_failures() {
     assert_eq!(health.failures(), 1);
 }
 
-/// Requests that fail in the same moment everywhere say nothing of one server.
+/// Requests that fail at all servers at the same moment are no sign that one server is broken.
 #[test]
 fn a_row_of_failures_counts_when_others_have_served_meanwhile() {
     let health = Health::default();
@@ -104,7 +104,7 @@ fn a_row_of_failures_counts_when_others_have_served_meanwhile() {
     assert!(health.fails(&impatient, 100));
 }
 
-/// A slow request that fails beside others that are served is no failure of the server.
+/// A slow request that fails while the server serves other requests is no failure of the server.
 #[test]
 fn a_failure_does_not_count_if_another_request_was_served_meanwhile() {
     let health = Health::default();

@@ -1,4 +1,4 @@
-//! Who gets a place, and who waits.
+//! Tests which request gets a place, and which request waits.
 
 use super::*;
 use crate::settings::Balance;
@@ -30,7 +30,7 @@ async fn take(places: &Arc<Places>, from: u8) -> Placed {
     places.take(address(from), &[], None, LONG).await.unwrap()
 }
 
-/// As many places as an address gets without waiting.
+/// Takes all places that an address gets without waiting.
 async fn all(places: &Arc<Places>, from: u8) -> Vec<Placed> {
     let mut taken = Vec::new();
     while let Ok(placed) = places.take(address(from), &[], None, Duration::ZERO).await {
@@ -39,7 +39,7 @@ async fn all(places: &Arc<Places>, from: u8) -> Vec<Placed> {
     taken
 }
 
-/// A request that waits.
+/// Starts a request that waits for a place.
 async fn waiting(places: &Arc<Places>, from: u8) -> JoinHandle<Placed> {
     let before = places.shown.get();
     let own = places.clone();
@@ -86,7 +86,7 @@ async fn a_free_place_goes_to_the_address_that_holds_fewest_and_then_to_the_firs
     drop(first);
     let newcomer = newcomer.await.unwrap();
     assert!(!greedy.is_finished() && !slow.is_finished());
-    // Both addresses hold one.
+    // Both addresses hold one place.
     drop(newcomer);
     let greedy = greedy.await.unwrap();
     assert!(!slow.is_finished());
@@ -110,7 +110,7 @@ async fn a_request_that_leaves_takes_no_place() {
     assert!(state.addresses.is_empty() && state.turns.is_empty() && state.waiting == 0);
 }
 
-/// A place that is given at the very moment when its request leaves goes to the next one.
+/// A place that is given to a request at the moment when the request leaves goes to the next request.
 #[tokio::test]
 async fn a_place_is_not_lost_with_its_request() {
     let places = places(1, 1, 100);

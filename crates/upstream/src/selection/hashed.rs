@@ -69,10 +69,10 @@ mod tests {
         assert!(chosen[..ALWAYS].iter().all(|address| *address == chosen[0]));
         let mut taken: Vec<_> = servers.iter().map(|server| server.places.taken()).collect();
         taken.sort_unstable();
-        // A quarter more than 50, for the first three choices.
+        // The bound is a quarter more than the fair share of 50 requests. The first three choices reach the bound.
         let is_full = |taken: &usize| (61..=63).contains(taken);
         assert!(taken[1..].iter().all(is_full), "{taken:?}");
-        // The first choice is taken again when its load has gone.
+        // Without load, the first choice gets the request again.
         places.clear();
         let again = choose(servers.iter(), hash, |_| 100).unwrap();
         assert_eq!(again.address, chosen[0]);

@@ -1,8 +1,8 @@
-//! Shares of servers, and marks.
+//! Tests of the shares of servers, and of marks.
 
 use super::*;
 
-/// The server that each of many requests prefers, among servers with these last bytes of an address and these weights.
+/// Returns the preferred server of each of many requests. Each server has the last byte of its address and a weight.
 fn preferred(servers: &[(u8, f64)]) -> Vec<u8> {
     let seed = |last| seed(([192, 0, 2, last], 80).into());
     let prefers = |number: u32| {
@@ -42,12 +42,12 @@ fn a_server_that_leaves_or_comes_moves_its_share_alone() {
             _ => assert_eq!(before, after),
         }
     }
-    // The others share what it had.
+    // The other servers share the requests of the missing server.
     let left = all.iter().filter(|server| **server == 3).count();
     for last in [1, 2, 4] {
         assert!(gained[last].abs_diff(left / 3) < left / 20, "{gained:?}");
     }
-    // A weight that changes moves requests to this server, or away from it.
+    // A larger weight moves requests only to the server with this weight.
     let heavier = preferred(&[(1, 1.0), (2, 1.0), (3, 1.0), (4, 2.0)]);
     let moved = all.iter().zip(&heavier).filter(|(one, other)| one != other);
     assert!(moved.clone().all(|(_, after)| *after == 4));
@@ -55,7 +55,7 @@ fn a_server_that_leaves_or_comes_moves_its_share_alone() {
     assert!((share - 0.15).abs() < 0.02, "{share}");
 }
 
-/// Gateways of two versions, or on two machines, prefer the same server.
+/// The hash is fixed, so gateways of two versions, or on two machines, prefer the same server.
 #[test]
 fn the_hash_is_fixed() {
     let affinity = Affinity::of(b"api_key:acme");

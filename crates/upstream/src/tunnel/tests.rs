@@ -14,12 +14,12 @@ struct Bench {
     tunnel: JoinHandle<()>,
 }
 
-/// A tunnel with room for 64 bytes at each of its ends.
+/// Opens a tunnel with room for 64 bytes at each of its ends.
 fn open() -> Bench {
     open_for(Some(DRAIN))
 }
 
-/// As [`open`], with this bound on the drain.
+/// Opens a tunnel like [`open`], with this drain time.
 fn open_for(drain: Option<Duration>) -> Bench {
     let (client, mut near) = duplex(64);
     let (upstream, mut far) = duplex(64);
@@ -43,7 +43,7 @@ impl Bench {
         assert_eq!(&heard, words);
     }
 
-    /// Both sides see the end, and close too; gives when they saw it.
+    /// Waits until both sides see the end, and closes both. Returns the time at which they saw the end.
     async fn ends(mut self) -> Instant {
         let mut rest = Vec::new();
         self.client.read_to_end(&mut rest).await.unwrap();
@@ -133,7 +133,7 @@ async fn one_side_may_close_and_go_on_listening() {
     bench.tunnel.await.unwrap();
 }
 
-/// Who does not listen is not talked at: no more is taken from the other side than both ends have room for.
+/// If one side does not read, the tunnel takes no more bytes from the other side than both ends have room for.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_slow_slows_the_other_down() {
     let mut bench = open();
@@ -149,7 +149,7 @@ async fn whoever_is_slow_slows_the_other_down() {
     bench.says(b"ping").await;
 }
 
-/// Whoever never closes is cut off.
+/// A side that never closes is cut off.
 #[tokio::test(start_paused = true)]
 async fn an_end_waits_for_nobody() {
     let bench = open();

@@ -119,13 +119,13 @@ mod tests {
             (&b"\0\0\0\0\x02\x08\x01"[..], Some(1)),
             (b"\0\0\0\0\x02\x08\x02", Some(2)),
             (b"\0\0\0\0\0", Some(0)),
-            // Fields of later versions, of each kind.
+            // Unknown fields of each wire type, as later versions may have them.
             (
                 b"\0\0\0\0\x13\x11AAAAAAAA\x1a\x01x\x25AAAA\x08\x01",
                 Some(1),
             ),
             (b"\0\0\0\0\x03\x08\x81\x01", Some(129)),
-            // Compressed, cut, two messages, a length beyond the end, no message.
+            // Invalid bodies: compressed, cut, two messages, a length beyond the end, no message.
             (b"\x01\0\0\0\x02\x08\x01", None),
             (b"\0\0\0\0\x02\x08", None),
             (b"\0\0\0\0\x02\x08\x01\0\0\0\0\0", None),
