@@ -195,7 +195,7 @@ mod tests {
             assert!(!breaker.admits(START), "only one at a time");
             assert_eq!(breaker.failed_at_once(START), None, "it is open already");
         }
-        // One that waited in vain makes the others pause again.
+        // After a request that waited in vain, there is a pause again.
         assert!(breaker.admits(START));
         assert_eq!(breaker.failed(START), None);
         assert!(!breaker.admits(START));

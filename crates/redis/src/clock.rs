@@ -98,14 +98,14 @@ mod tests {
         let deadline = clock.deadline(timeout).unwrap();
         let after = sent.elapsed();
         let on_clock = |since: Duration| 1_000_000_000 + (since + timeout).as_micros() as u64;
-        // Each of two times is rounded down.
+        // Each of the two times is rounded down, so 1 us may be missing.
         assert!((on_clock(before)..=on_clock(after) + 1).contains(&deadline));
-        // One that was on its way for longer says less; one whose clock is behind, more.
+        // A larger offset shows a slower call and is ignored. A smaller offset replaces the estimate.
         clock.saw(9_000_000_000_000, Instant::now());
         assert!(clock.deadline(timeout).unwrap() < 5_000_000_000_000);
         clock.saw(5, Instant::now());
         assert!(clock.deadline(timeout).unwrap() < 1_000_000_000);
-        // A clock that is ahead makes scripts late, which then say so.
+        // If the clock of Redis is ahead, scripts run too late and return the time of Redis.
         clock.set(2_000_000_000, Instant::now());
         assert!(clock.deadline(timeout).unwrap() >= 2_000_000_000);
     }

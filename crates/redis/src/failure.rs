@@ -126,7 +126,7 @@ mod tests {
         );
         let odd = error(ErrorKind::Protocol, "user alice:secret");
         assert_eq!(odd, "Redis answered an error without a code");
-        // The texts of fred when a connection broke under a command.
+        // The errors of fred if a connection broke during a command.
         for (kind, details) in [
             (ErrorKind::IO, "Connection closed."),
             (ErrorKind::Unknown, "Failed to route command."),

@@ -110,7 +110,7 @@ pub(crate) fn within(patience: Duration) -> Options {
 mod tests {
     use super::*;
 
-    /// The settings on which exact counting rests.
+    /// Checks the settings that exact counting depends on.
     #[test]
     fn fred_counts_once_and_never_waits_for_ever() {
         let timeout = Duration::from_millis(25);

@@ -86,7 +86,7 @@ impl Count {
 mod tests {
     use super::*;
 
-    /// A gateway that sends a heartbeat every two seconds, to a Redis that a test has under control.
+    /// A gateway that sends a heartbeat every two seconds. A test chooses the answers of Redis.
     struct Gateway {
         count: Count,
         start: Instant,
@@ -105,7 +105,7 @@ mod tests {
             }
         }
 
-        /// Two seconds later Redis answers that there are so many.
+        /// Advances two seconds, and receives `count` from Redis. Returns the count in force.
         fn hears(&mut self, count: u64) -> u64 {
             self.seconds += HEARTBEAT.as_secs();
             let is_continued = !std::mem::take(&mut self.is_lost);
@@ -114,7 +114,7 @@ mod tests {
             self.count.in_force
         }
 
-        /// Two seconds later there is no answer.
+        /// Advances two seconds without an answer. Returns the count in force.
         fn misses(&mut self) -> u64 {
             self.seconds += HEARTBEAT.as_secs();
             self.count.unanswered();
@@ -161,7 +161,8 @@ mod tests {
         assert_eq!(gateway.hears(3), 3);
     }
 
-    /// Between two heartbeats nobody may notice that Redis was away; the gateway that it does not know does.
+    /// Redis may lose its data between two heartbeats, so no call fails. The gateway detects the loss because Redis lacks its previous
+    /// heartbeat.
     #[test]
     fn a_redis_that_has_lost_its_data_or_is_behind_begins_the_round_anew() {
         let mut gateway = Gateway::new();

@@ -58,7 +58,7 @@ mod tests {
     fn no_two_ids_are_the_same() {
         let ids: std::collections::HashSet<_> = (0..100).map(|_| Identity::new().get()).collect();
         assert_eq!(ids.len(), 100);
-        // With the same random numbers it is the time that differs.
+        // With the same random numbers, the time makes the new ID different.
         let identity = Identity::new();
         let before = identity.get();
         identity.renew(1);

@@ -1,4 +1,4 @@
-//! Which answers continue each other.
+//! Tests whether an answer continues the previous answer.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn an_answer_continues_the_one_before_if_nothing_was_left_out() {
         before,
     };
     assert!(beat(12_000_000, 10_000_000).continues(Some(10_000_000)));
-    // A Redis that knows of nothing, or of less, or of more; an answer that was lost; a heartbeat that was left out.
+    // Redis has no previous heartbeat, an older one, or a newer one. The last answer was lost. A heartbeat was left out.
     assert!(!beat(12_000_000, 0).continues(Some(10_000_000)));
     assert!(!beat(12_000_000, 8_000_000).continues(Some(10_000_000)));
     assert!(!beat(12_000_000, 11_000_000).continues(Some(10_000_000)));

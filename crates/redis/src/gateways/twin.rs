@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn only_heartbeats_of_others_make_a_twin() {
         let mut twin = Twin::default();
-        // The first, one as it should be, one after an answer that was lost, one of a Redis without data or behind.
+        // The first heartbeat, a usual heartbeat, a heartbeat after a lost answer, and heartbeats to a Redis that lost data.
         for (last, before) in [
             (None, 0),
             (Some(5), 5),
@@ -47,7 +47,7 @@ mod tests {
         ] {
             assert!(!twin.is_seen(last, before));
         }
-        // One that was sent long ago, and came late.
+        // A single heartbeat that arrived late.
         assert!(!twin.is_seen(Some(9), 10));
         assert!(!twin.is_seen(Some(11), 11));
         assert!(!twin.is_seen(Some(11), 12));

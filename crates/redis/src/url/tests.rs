@@ -21,7 +21,7 @@ fn every_topology_is_understood() {
     let full = server("rediss://us%3Aer:p%40ss:word@[::1]:7000/3");
     assert_eq!(full.topology, Topology::Server(host("::1", 7000)));
     assert_eq!((full.tls, full.database), (true, Some(3)));
-    // A connection begins in 0, and selects it without need.
+    // A connection begins in database 0, so it must not select this database.
     for first in ["redis://a/0", "unix:///a?db=0", "redis-cluster://a/0"] {
         assert_eq!(server(first).database, None, "{first}");
     }
