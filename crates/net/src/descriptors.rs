@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(shares(Some(128)), (44, 44, 8));
         assert_eq!(shares(Some(1024)), (436, 436, 64));
         assert_eq!(shares(Some(1 << 20)), (524_212, 524_212, 64));
-        // So few that nothing is left still serve somebody.
+        // With too few descriptors for any share, each share is 1.
         assert_eq!(shares(Some(16)), (1, 1, 1));
         assert_eq!(shares(None), (usize::MAX, usize::MAX, usize::MAX));
     }
@@ -216,7 +216,8 @@ mod tests {
                 .unwrap()
                 .contains("max_connections is 10000")
         );
-        // Half of what is common, which is enough for a number that the configuration does not set.
+        // A limit of 20,000 descriptors is too low for the default of 10,000 connections, but causes no warning if `max_connections` is not
+        // set.
         assert_eq!(Shares::of(Some(20_000), OWN).misfit(None), None);
     }
 

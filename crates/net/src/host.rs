@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// S17, as far as one authority shows it.
+    /// Part of S17 (crates/gateway/tests/wire/targets.rs): hosts that two readers could read in two ways.
     #[test]
     fn what_is_not_a_host_has_none() {
         assert_eq!(host_of("a.b:80").as_deref(), Some("a.b"));

@@ -100,7 +100,7 @@ mod tests {
         LeastRate::default()
     }
 
-    /// Waits and moves in turn; how many turns are allowed.
+    /// Waits and transfers bytes in turn. Returns the number of turns after which the client is too far behind, at most 1,000.
     fn turns(waited: Duration, bytes: u64) -> usize {
         let mut pace = Pace::default();
         (0..1_000)

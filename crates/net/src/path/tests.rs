@@ -44,7 +44,7 @@ fn a_normal_path_is_given_back_without_an_allocation() {
     assert!(matches!(same, Ok(Cow::Borrowed(_))), "{same:?}");
 }
 
-/// Rows of reliability.md's path table.
+/// Spellings of one path. The tests of patterns have the same numbers P1 to P13.
 #[test]
 fn the_spellings_of_one_path_are_one() {
     becomes("/api//login", "/api/login"); // P1
@@ -64,7 +64,7 @@ fn the_spellings_of_one_path_are_one() {
     becomes("/api/login%3fx", "/api/login%3Fx"); // P13
 }
 
-/// P8, P9, P11, P12: what `http` takes for the path of a target.
+/// P8, P9, P11, P12: the path of a target as the crate `http` parses it.
 #[test]
 fn a_target_gives_the_path_that_it_means() {
     let path = |target: &str| normal(target.parse::<Uri>().unwrap().path());
@@ -128,7 +128,7 @@ fn a_dot_segment_does_not_hide_in_escapes() {
         assert_eq!(normal(raw), Err(PathError::EncodedSlash), "{raw}");
         assert_eq!(kept(raw), Err(PathError::HiddenDots), "{raw}");
     }
-    // Decoded more than once, also where no slash is kept.
+    // Dot segments that appear after several decodings are refused in both modes.
     for raw in [
         "/a/%252e%252e/b",
         "/a/%252E",
@@ -153,7 +153,7 @@ fn a_dot_segment_does_not_hide_in_escapes() {
     ] {
         becomes(same, same);
     }
-    // However deep it goes, the work is bounded by the path's length.
+    // For deeply nested escapes, the work is bounded by the length of the path.
     becomes(
         &format!("/{}2e", "%25".repeat(1_000)),
         &format!("/{}2e", "%25".repeat(1_000)),
@@ -222,7 +222,7 @@ fn what_may_be_escaped_or_not_is_plainly_one() {
     assert!(matches!(plain("a%20b"), Cow::Borrowed(_)));
 }
 
-/// Every path of a slash and up to five of these pieces, which meet in every way that matters.
+/// Tests every path of a slash and up to five pieces. The pieces form every combination that matters.
 #[test]
 fn normalising_twice_changes_nothing() {
     const PIECES: [&str; 11] = [
@@ -242,7 +242,7 @@ fn normalising_twice_changes_nothing() {
     assert!(accepted > 100_000, "{accepted}");
 }
 
-/// Longer paths of any bytes, by a linear congruential generator.
+/// Tests longer paths of random bytes, from a linear congruential generator.
 #[test]
 fn normalising_anything_twice_changes_nothing() {
     let mut state = 42_u64;
@@ -268,7 +268,7 @@ fn normalising_anything_twice_changes_nothing() {
     assert!(accepted > 10_000, "{accepted}");
 }
 
-/// Checks what every answer owes, and says whether the path was accepted.
+/// Checks the rules for each normal form. Returns whether the path was accepted.
 fn holds(raw: &str, slashes: EncodedSlashes) -> bool {
     let Ok(path) = normalize(raw, slashes) else {
         return false;
@@ -292,8 +292,8 @@ fn holds(raw: &str, slashes: EncodedSlashes) -> bool {
     true
 }
 
-/// The definition, written another way: decoded segments on a stack, every escape decoded. Separators are written as 256, and
-/// reserved characters that came as escapes 512 above themselves.
+/// Normalises a path by another implementation: decoded segments on a stack. A separator becomes 256. An escaped reserved character becomes
+/// its code plus 512.
 fn resolved(raw: &str) -> Vec<u16> {
     let mut stack: Vec<Vec<u16>> = Vec::new();
     let mut open = true;

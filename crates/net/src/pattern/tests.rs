@@ -13,7 +13,7 @@ fn refusal(text: &str) -> String {
     }
 }
 
-/// reliability.md's path table: every spelling is matched, refused, or another path for everyone.
+/// Spellings of one path, with the numbers of `path/tests.rs`. Each spelling matches, is refused, or is another path for all servers.
 #[test]
 fn no_spelling_of_a_path_escapes_its_route() {
     let login = path("/api/login");
@@ -206,7 +206,7 @@ fn a_path_covers_what_it_hides() {
     }
 }
 
-/// `covers`, against what `matches` says of every short path of two literals and one other name.
+/// Compares `covers` with `matches`, for every short path of two literals and one other name.
 #[test]
 fn covering_agrees_with_matching() {
     let lists = |words: &[&str], longest: usize| {
@@ -274,7 +274,7 @@ fn a_pattern_may_ignore_case_and_dots_at_the_end() {
     ] {
         assert!(!login.matches(other), "{other}");
     }
-    // Both sides are plain before they are compared.
+    // Both sides are compared in plain form.
     let plus = path("/A+B").ignoring_case();
     assert!(plus.matches("/a%2Bb."));
     assert!(path("/{x}").ignoring_case().matches("/..."));

@@ -7,7 +7,7 @@ fn header(source: &str, length: usize) -> Start {
     }
 }
 
-/// A header of version 2.
+/// Returns a header of version 2.
 fn v2(command: u8, family: u8, block: &[u8]) -> Vec<u8> {
     let length = u16::try_from(block.len()).unwrap().to_be_bytes();
     [V2_START, &[command, family], &length, block].concat()
@@ -74,7 +74,7 @@ fn version_2_names_the_source() {
         (v2(0x21, 0x11, &v4), "192.0.2.1:4711"),
         (v2(0x21, 0x21, &v6), "[2001:db8::1]:80"),
         (v2(0x21, 0x11, &with_extras), "192.0.2.1:4711"),
-        // The proxy's own, unspecified, Unix, datagrams.
+        // Headers without a source: the proxy's own connections, unspecified families, Unix sockets, datagrams.
         (v2(0x20, 0x00, &[]), "-"),
         (v2(0x20, 0x11, &v4), "-"),
         (v2(0x21, 0x00, &[7; 9]), "-"),

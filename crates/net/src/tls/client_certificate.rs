@@ -133,13 +133,13 @@ mod tests {
         [&[tag][..], &length, value].concat()
     }
 
-    /// A pair of a type and a value.
+    /// Encodes a pair of a type and a value.
     fn pair(kind: &[u8], tag: u8, text: &[u8]) -> Vec<u8> {
         let pair = [element(0x06, kind), element(tag, text)].concat();
         element(0x30, &pair)
     }
 
-    /// A set of one common name.
+    /// Encodes a set with one common name.
     fn named(tag: u8, text: &[u8]) -> Vec<u8> {
         element(0x31, &pair(COMMON_NAME, tag, text))
     }
