@@ -28,13 +28,13 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// The plan that `plan` names.
+    /// The client gets the plan that `plan` names.
     Plan,
-    /// The numbers of `limits`.
+    /// The client gets the numbers in `limits`.
     Set,
-    /// No limit.
+    /// No limit applies to the client.
     Exempt,
-    /// No access: requests are answered with 403.
+    /// The client has no access: its requests are answered with 403.
     Block,
     /// An action that this version of the program cannot read.
     #[default]
@@ -101,7 +101,7 @@ pub struct Wanted {
     /// The plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Numbers by the names of limits, such as `capacity: 500, refill: 100/s`.
+    /// The numbers of limits, by the names of the limits, for example `capacity: 500, refill: 100/s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, String>>,
     /// Its duration, such as `24h`, or `never` for no end.
@@ -174,7 +174,7 @@ pub enum InvalidWish {
 }
 
 impl Shown {
-    /// Returns an override in its form for people and programs.
+    /// Returns an override as answers show it.
     pub fn of(it: &Override) -> Self {
         let (mut plan, mut limits) = (None, None);
         let action = match &it.setting.action {

@@ -144,7 +144,7 @@ impl Outcome {
     }
 }
 
-/// The reason why no change was made.
+/// The reason why a change failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The call to Redis failed. After a timeout the change may have been made.

@@ -1,7 +1,7 @@
 //! The file in which a gateway without Redis keeps overrides. It has a line of JSON for each change. For each name only the newest line is
 //! valid.
 //!
-//! A change is on the disk before it is answered. When most lines are outdated, the file is rewritten.
+//! A change is on the disk before the operator gets the answer. When most lines are outdated, the file is rewritten.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ const MAX_FILE: u64 = 3 << 30;
 /// The longest line, in bytes. A line has a name, a reason and numbers, all escaped, and the JSON keys.
 const MAX_LINE: u64 = 16 << 10;
 
-/// The file is rewritten when it has this many lines more than twice its entries.
+/// The file is rewritten when it has more lines than twice its entries plus this number.
 const SPARE: usize = 1_000;
 
 /// The open file.

@@ -3,7 +3,7 @@
 //!
 //! The overrides are a table of versioned entries, by name. Redis has the table, and each gateway has a copy, so no request reads the table
 //! from Redis. Twice a second a gateway reads the entries that are newer than its last read. An ended entry stays in the table, so that a
-//! gateway or a Redis with old data cannot restore an older entry of the name. Overrides end by Redis's clock.
+//! gateway or a Redis with old data cannot restore an older entry of the same name. Overrides end by Redis's clock.
 //!
 //! - [`read_name`]: the client or network of an override; [`Setting`], [`Override`]: its content
 //! - [`Wish`], [`Outcome`]: a change that an operator requests; [`Change`]: a change that has happened

@@ -1,4 +1,4 @@
-//! The names of overrides: each names a client or a network.
+//! The names of overrides. Each name stands for a client or a network.
 
 use std::net::IpAddr;
 

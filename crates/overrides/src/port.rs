@@ -1,4 +1,5 @@
-//! `/overrides` of the admin port returns and sets many overrides. `/overrides/{name}` is the override of a client or network.
+//! `/overrides` of the admin port returns and sets many overrides. `/overrides/{name}` returns, sets and clears the override of a client or
+//! network.
 //!
 //! The caller must check the access before each call. Each answer includes the changes that were made, for the audit log.
 
@@ -32,7 +33,7 @@ const MOST: usize = 10_000;
 const PAGE: usize = 1_000;
 /// The most bytes of names, actions and reasons in an answer. This bounds the memory for an answer that a stalled client does not read.
 const MAX_SHOWN: usize = 1 << 20;
-/// The most reasons for refusals in the answer to a load.
+/// The most reasons for refusals in the answer to a request that sets many overrides.
 const MAX_REASONS: usize = 20;
 
 /// The overrides that a request's path names.

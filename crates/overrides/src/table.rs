@@ -1,7 +1,7 @@
 //! The table of all overrides, by name. It has an entry for each override in force, and for each ended override.
 //!
-//! For each name the entry with the highest version counts, even if it has ended. An ended entry is kept for 30 days, so that an older
-//! entry of its name is not restored.
+//! For each name the entry with the highest version is valid, even if the entry has ended. An ended entry is kept for 30 days, so that an
+//! older entry of its name is not restored.
 //!
 //! The table has a current time. When the time advances, overrides end. When the time is set back, overrides whose end is then in the
 //! future are in force again.
