@@ -24,7 +24,7 @@ use crate::table::{Figure, Operation, Row, Table};
 
 /// A number of clients whose counters fit into a thread's table of counters.
 const FEW: u32 = 100;
-/// A number of clients whose counters do not fit, so the clients replace each other's counters.
+/// A number of clients whose counters do not fit into that table, so the clients replace each other's counters.
 const MANY: u32 = 5_000;
 
 /// The decision on a request.
