@@ -1,4 +1,4 @@
-//! Clients that send requests to the gateway of the demo, so that it has traffic to show.
+//! Clients that send requests to the gateway of the demo, so that the demo has traffic to show.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
