@@ -1,8 +1,8 @@
 //! Checks that `TrustedProxies::origin` follows its rules for any headers that claim an origin.
 //!
 //! An input begins with three bytes, which choose the peer, the trusted networks and the trusted header. Header lines follow. A line is
-//! `name: value`, or only a value of the trusted header. The lines before the line `--` are from the client. The lines after it were added
-//! by proxies, in this order.
+//! `name: value`, or only a value of the trusted header. The lines before the line `--` are from the client. The lines after it are from
+//! proxies, the nearest proxy last.
 //!
 //! Every reader must understand the entries that [`Believed::surely`] accepts, and no reader may understand an entry that
 //! [`Believed::perhaps`] refuses. The parser may accept or refuse all other entries. So this target tests trust, not the spelling of

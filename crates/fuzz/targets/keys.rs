@@ -1,7 +1,7 @@
 //! Checks that `Hasher::keys` and `Charge::redis_key` follow their rules for any request.
 //!
 //! An input's first line has a letter for each part of a limit's key (see [`per`]). Two requests follow, with the line `--` between them.
-//! Each of their lines has a letter, a blank, and a value (see [`Asked::read`]). The two requests must have the same key exactly if the
+//! Each of their lines has a letter, a blank, and a value (see [`Asked::read`]). The two requests must have the same key if and only if the
 //! parts of their keys are the same.
 
 #![no_main]
@@ -96,7 +96,7 @@ fn per(letter: &u8) -> Option<Per> {
     })
 }
 
-/// Requires that a key has only hashes and texts of the operator, and only the gateway's own braces.
+/// Requires that a key contains only hashes and texts of the operator, and no braces except the gateway's own.
 ///
 /// The secret must differ for each input: libFuzzer records compared values, and would use the hashes in later inputs.
 fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
