@@ -28,7 +28,7 @@ pub(crate) struct Background {
     pub(crate) discovery: Arc<Discovery>,
     // The number of requests that all servers together have served.
     served: AtomicU64,
-    // Held while an ejection is decided.
+    // Locked while an ejection is decided.
     ejecting: Mutex<()>,
     ejected: Notify,
     stale: Notify,

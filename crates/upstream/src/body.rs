@@ -23,7 +23,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A body that a client streams, of any type.
 pub type StreamingBody = Box<dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin>;
 
-/// Returns the size of a body of which `bytes` bytes were already read, and `rest` is the size of the unread part.
+/// Returns the size of a body: `bytes` bytes that were already read, plus the size `rest` of the unread part.
 pub fn size_behind(bytes: u64, rest: &SizeHint) -> SizeHint {
     let mut hint = SizeHint::new();
     hint.set_lower(rest.lower() + bytes);

@@ -22,7 +22,7 @@ pub(crate) struct ConnectionPermit {
 
 /// Requests that wait for places.
 pub(crate) trait PlaceQueue: Debug + Send + Sync {
-    /// Gives a place that `address` has freed to a waiting request.
+    /// Gives the freed place of `address` to a waiting request.
     fn freed(self: Arc<Self>, address: IpAddr);
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Served {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Healthy,
-    /// The server gets requests, but the last ones failed in a row.
+    /// The server gets requests, but its last requests failed in a row.
     Failing,
     Ejected,
     Unhealthy,
@@ -128,7 +128,7 @@ impl Health {
         was_failing
     }
 
-    /// Marks a server that was not ejected as failing, if its last `after` requests failed. Returns whether it was marked just now.
+    /// Marks a server that was not ejected as failing, if its last `after` requests failed. Returns whether this call marked the server.
     pub(crate) fn starts_failing(&self, after: u32) -> bool {
         let fails = || self.failures.load(Ordering::SeqCst) >= after;
         if !fails() || self.failing.swap(true, Ordering::SeqCst) {
@@ -160,7 +160,7 @@ impl Health {
     /// Whether the server has failed often enough to be ejected. `by_all` is the number of requests that all servers together have served.
     ///
     /// Clients can make many requests fail at the same moment. So a row of failures counts only if other servers served at least `after -
-    /// 1` requests during it.
+    /// 1` requests during the row.
     pub(crate) fn fails(&self, settings: &EjectSettings, by_all: u64) -> bool {
         let elsewhere = || by_all.saturating_sub(self.past.lock().row_began);
         let in_a_row = self.failures() >= settings.after

@@ -30,9 +30,9 @@ pub struct SendOptions<'a> {
     pub retries: Option<&'a Retries>,
     /// The state of the request's body, if it has one.
     pub body_state: Option<&'a BodyState>,
-    /// Records whether the request was sent, if the caller needs that.
+    /// The record whether the request was sent, if the caller needs the record.
     pub transmission: Option<&'a Transmission>,
-    /// Whether the request's host is replaced by the server's own.
+    /// Whether the request's host is replaced by the server's own host.
     pub own_host: bool,
     /// The server that the request prefers.
     pub affinity: Option<Affinity>,

@@ -50,7 +50,7 @@ pub(crate) enum NoPlace {
 struct State {
     /// The addresses that hold places or wait for one.
     addresses: HashMap<IpAddr, Usage>,
-    /// The waiting addresses. The first gets the next place.
+    /// The waiting addresses. The first address gets the next place.
     turns: BTreeSet<Turn>,
     waiting: usize,
     next: u64,

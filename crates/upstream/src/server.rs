@@ -34,8 +34,8 @@ const MAX_BUFFER: u32 = 64 * 1024;
 
 /// The most bytes of one HTTP/2 answer that may wait in the gateway for its client.
 const STREAM_WINDOW: u32 = 128 * 1024;
-/// The receive window of an HTTP/2 connection, in bytes. It has room for the windows of all streams, so a slow client does not block
-/// others.
+/// The receive window of an HTTP/2 connection, in bytes. It has room for the windows of all streams, so a slow client does not block other
+/// clients.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 
 /// The most reset streams that hyper records, for a second each. A server may send more frames on a stream until it reads the reset. hyper

@@ -103,8 +103,8 @@ impl StreamLimit {
     }
 }
 
-/// The watch on the socket of an HTTP/2 connection. Until the SETTINGS have come, a write after a read wakes the driver: hyper acknowledges
-/// the SETTINGS after it has applied them.
+/// The watch on the socket of an HTTP/2 connection. Until the SETTINGS have come, a write after a read wakes the driver, because hyper
+/// writes an acknowledgement after it has applied the SETTINGS.
 #[derive(Debug)]
 pub(crate) struct SettingsWatch {
     limit: Arc<StreamLimit>,

@@ -1,7 +1,7 @@
 //! Requests that can be sent again.
 //!
-//! An HTTP/2 server may refuse a request before it processes it, by REFUSED_STREAM or by a GOAWAY with an earlier last stream (RFC 9113,
-//! 8.7). An HTTP/1 server may close a kept connection. So the sent part of a small body is kept until the server answers.
+//! An HTTP/2 server may refuse a request without processing it, by REFUSED_STREAM or by a GOAWAY that names an earlier stream as the last
+//! (RFC 9113, 8.7). An HTTP/1 server may close a kept connection. So the sent part of a small body is kept until the server answers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ impl Replay {
         }
     }
 
-    /// Returns the request for another attempt, or `None` if the sent part of its body was too large to keep. The previous attempt's body
-    /// then ends with an error.
+    /// Returns the request for another attempt, or `None` if the sent part of its body was too large to keep. After this call, the previous
+    /// attempt's body ends with an error.
     pub(crate) fn again(self) -> Option<Request<RequestBody>> {
         let body = match self.body {
             None => RequestBody::Empty,
@@ -119,8 +119,9 @@ struct KeptBody {
     ended: bool,
     // The reason why the body broke, and the time from which the stream may be reset.
     broken: Option<(BoxError, Pin<Box<Sleep>>)>,
-    // The number of the attempt that may read, and its start.
+    // The number of the attempt that may read the body.
     attempt: u32,
+    // The start of that attempt.
     begun: Instant,
 }
 
