@@ -2,7 +2,7 @@
 //!
 //! A call costs the gateway and Redis several times more than a decision. So the first decision waits until all other ready requests have
 //! added their decisions. While `CALLS` calls are in flight, the decision waits until a call has its answer. So a gateway with little load
-//! calls at once, and a busy gateway sends larger calls.
+//! makes a call immediately, and a busy gateway makes larger calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct Batched {
 }
 
 impl Question {
-    /// Whether both are equal apart from the deadline and the hold ID.
+    /// Whether both inputs are equal apart from the deadline and the hold ID.
     fn is_like(&self, other: &Self) -> bool {
         self.keys == other.keys && self.words == other.words
     }

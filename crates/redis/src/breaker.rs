@@ -35,14 +35,14 @@ pub(crate) enum Change {
 }
 
 impl Breaker {
-    /// Whether a request may call Redis at `now`. While the breaker is open, one request per pause may.
+    /// Whether a request may call Redis at `now`. While the breaker is open, one request per pause may call.
     pub(crate) fn admits(&self, now: Duration) -> bool {
         let next = self.next_try.load(Ordering::Acquire);
         if next == 0 {
             return true;
         }
         let now = micros(now);
-        // Only the request that sets the next time may try.
+        // Several requests may compete here. Only the request that replaces `next_try` may call Redis.
         now >= next
             && self
                 .next_try
@@ -72,7 +72,7 @@ impl Breaker {
         open.then_some(Change::Closed)
     }
 
-    /// Records that a request waited and got no decision. Returns `Opened` if that opened the breaker.
+    /// Records that a request waited and got no decision. Returns `Opened` if this failure opened the breaker.
     pub(crate) fn failed(&self, now: Duration) -> Option<Change> {
         self.failed_until(now + PAUSE)
     }

@@ -54,7 +54,7 @@ struct Shared {
     fred: ArcSwapOption<Fred>,
     // The result of the last attempt. `None` before the first attempt has ended.
     status: watch::Sender<Option<Result<(), CallError>>>,
-    // The number of the current connection, or 0 without one.
+    // The number of the current connection, or 0 without a connection.
     connection: AtomicU64,
     // The address of the connected server.
     at: Mutex<Option<Address>>,

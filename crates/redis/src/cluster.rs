@@ -1,7 +1,7 @@
 //! A Redis Cluster: one connection per primary, and a map of the slots that a background task keeps up to date.
 //!
-//! The cluster client of fred has one task for all nodes and reconnects inside it. A dead node would delay the calls to all other nodes.
-//! Here each node has its own task.
+//! The cluster client of fred has one task for all nodes and reconnects inside this task, so a dead node would delay the calls to all other
+//! nodes. In this module each node has its own task.
 //!
 //! Any node returns the map. The gateway reads the map at the start, after a connection breaks, and after a redirect. It also reads the map
 //! every few seconds, and more often while a node is away. The map of a node that reports CLUSTERDOWN is ignored. While all nodes report
@@ -168,7 +168,7 @@ impl Cluster {
         let address = to.address(&from?.address);
         let slot = (asking == Asking::No).then_some(to.slot);
         let shard = self.nodes.learn(address, slot);
-        // A new node needs time to connect.
+        // Waits, because a new node needs time to connect.
         shard.client.tried().await;
         Some((shard, asking))
     }

@@ -1,4 +1,4 @@
-//! Whether a server has all `concurrency` holds of this process.
+//! Records whether a server has all `concurrency` holds of this process.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;

@@ -31,7 +31,7 @@ pub enum CallError {
     /// Redis answered with an error.
     #[error("Redis answered {0}")]
     Refused(ErrorReply),
-    /// No call was made, because the shared secret is unknown. The keys of budgets depend on it.
+    /// No call was made, because the shared secret is unknown. The keys of budgets depend on the secret.
     #[error("which secret the gateways on this Redis share is not known yet")]
     SecretUnknown,
     /// No call was made, because other gateways use another secret, and so other keys.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The longest text, in characters. Longer texts are cut.
+/// The longest text of an error reply, in characters. Longer texts are cut.
 const LONGEST: usize = 240;
 /// The words after which Redis quotes the arguments of an unknown command. The words and the arguments are cut off.
 const ARGUMENTS: &str = ", with args beginning with";
@@ -65,7 +65,7 @@ impl ErrorReply {
         }
     }
 
-    /// Returns its first word, such as `OOM`, `READONLY` or `NOPERM`. Returns an empty text if it does not begin with a code.
+    /// Returns the error code, such as `OOM`, `READONLY` or `NOPERM`. Returns an empty text if the reply does not begin with a code.
     pub fn code(&self) -> &str {
         code(&self.text).unwrap_or_default()
     }

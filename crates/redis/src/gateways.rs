@@ -167,7 +167,7 @@ impl Gateways {
         heard.count.answered(1, false, Instant::now());
     }
 
-    /// Records the answer to a heartbeat, and returns its finding.
+    /// Records the answer to a heartbeat, and returns the finding.
     fn answered(&self, beat: Beat) -> Finding {
         let heard = &mut *self.heard.lock();
         let last = heard.last.replace(beat.now);

@@ -57,7 +57,7 @@ impl Default for InFlightLimit {
 
 impl InFlightLimit {
     /// Makes a call that ends by `until`, if the circuit breaker admits it. `ask` gets the deadline on the server's clock. `ask` returns
-    /// the time on that clock and the answer. If the deadline had passed, it returns `None` in place of the answer.
+    /// the time on that clock and the answer. If the deadline had passed, `None` replaces the answer.
     pub async fn call<T, F>(
         &self,
         until: Instant,

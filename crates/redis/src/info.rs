@@ -7,7 +7,7 @@ pub const LEAST_VERSION: &str = "Redis 7.0 or Valkey 7.2";
 /// The least supported major version of Redis and of Valkey. Valkey reports a compatible Redis version in `redis_version`.
 const LEAST_MAJOR: u64 = 7;
 
-/// The answer to `INFO`. Any field may be missing, because compatible servers omit some.
+/// The answer to `INFO`. Any field may be missing, because compatible servers omit some fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RedisInfo {
     /// The version of Redis, or the version that the server is compatible with.

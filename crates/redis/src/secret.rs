@@ -50,7 +50,7 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// The secret is unknown, or it differs.
+    /// The secret is unknown, or other gateways use another secret.
     pub fn check(&self) -> Result<(), CallError> {
         match self.agreement.load(Ordering::Acquire) {
             agreed if agreed == Agreement::Agreed as u8 => Ok(()),

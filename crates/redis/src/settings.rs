@@ -1,7 +1,7 @@
 //! All settings of fred.
 //!
-//! fred's defaults do not suit counting. It has no command timeout, it makes three attempts (so a script may run three times), and a
-//! connection may take ten seconds.
+//! fred's defaults do not suit counting. The defaults are: no command timeout, three attempts (so a script may run three times), and ten
+//! seconds for a connection.
 
 use std::time::Duration;
 

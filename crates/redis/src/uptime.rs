@@ -20,7 +20,7 @@ pub fn uptime() -> Duration {
     FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
-/// It goes on with the machine's uptime, which counts sleep as well.
+/// Compares the uptime with the system's own figure, which includes sleep.
 #[cfg(all(test, target_os = "linux"))]
 #[test]
 fn it_is_the_uptime_of_the_machine() {

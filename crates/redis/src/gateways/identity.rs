@@ -1,8 +1,8 @@
 //! The ID of this gateway in Redis.
 //!
 //! An ID is random, from the operating system. Two processes share an ID only if both were resumed from one snapshot of a virtual machine
-//! or of the process. Redis has slices and counts by gateway ID. So two such gateways would overwrite each other's slices and counts, and
-//! count as one gateway. The heartbeats of both reveal the shared ID (`twin`).
+//! or of the process. Redis stores slices and counts by gateway ID. So two such gateways would overwrite each other's slices and counts,
+//! and count as one gateway. The heartbeats of both reveal the shared ID (`twin`).
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -34,7 +34,7 @@ impl Identity {
     }
 
     /// Draws another ID. Two processes from one snapshot may draw the same random numbers. So the ID also depends on `at`, the time of an
-    /// answer on Redis's clock, at which no other process had an answer.
+    /// answer on Redis's clock. No other process got an answer at that time.
     pub fn renew(&self, at: Micros) {
         self.0.store(Arc::new(drawn(at)));
     }
