@@ -3,8 +3,8 @@
 use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless. They are refused,
-/// because each element costs a search.
+/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless. A longer list is
+/// refused, because each element costs a search.
 const MAX_ELEMENTS: usize = 100;
 
 /// The headers whose list elements are counted.
@@ -63,7 +63,7 @@ impl<'a> HeadCount<'a> {
         head
     }
 
-    /// Whether a header whose list elements are counted has too many elements.
+    /// Whether a header of [`LISTS`] has too many elements.
     pub fn has_long_list(&self) -> bool {
         self.elements.iter().any(|count| *count > MAX_ELEMENTS)
     }

@@ -159,7 +159,7 @@ pub fn is_cors(name: &HeaderName) -> bool {
     name.as_str().starts_with("access-control-")
 }
 
-/// Returns the form that servers may compare: every character that is no letter and no digit becomes `-`.
+/// Returns a name in the form that some servers compare: every character that is no letter and no digit becomes `-`.
 pub fn folded(name: &str) -> Cow<'_, str> {
     if !is_odd(name) {
         return Cow::Borrowed(name);

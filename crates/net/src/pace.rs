@@ -1,7 +1,7 @@
-//! Measures how far a client is behind the least rate of a transfer, as a time.
+//! Measures, as a time, how far a client is behind the least rate of a transfer.
 //!
-//! The time grows while the gateway waits for the client, and shrinks with each byte, to 0 at least. So an upstream's delay does not count
-//! against a client, and a fast start allows no long pause later.
+//! The time grows while the gateway waits for the client, and shrinks with each byte, but never below 0. So an upstream's delay does not
+//! count against a client, and a fast start allows no long pause later.
 
 use std::num::NonZeroU64;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ const LOOKS: u32 = 8;
 /// Time counts only while the gateway waits for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastRate {
-    /// In bytes per second.
+    /// The rate, in bytes per second.
     pub rate: NonZeroU64,
     /// The longest time that a client may be behind the rate.
     pub after: Duration,
@@ -50,7 +50,7 @@ impl Pace {
         if self.behind.is_zero() {
             return;
         }
-        // 64 bits of microseconds suffice for 18 TB at 1 byte per second.
+        // The product fits in 64 bits for up to 18 TB.
         let micros = bytes.saturating_mul(1_000_000) / least.rate;
         self.behind = self.behind.saturating_sub(Duration::from_micros(micros));
     }
@@ -66,7 +66,7 @@ impl Pace {
     }
 }
 
-/// A timer for a deadline that is mostly postponed before it passes. It is reset only when it fires, or when a new deadline is earlier,
+/// A timer for a deadline that is usually postponed before it passes. It is reset only when it fires, or when a new deadline is earlier,
 /// because each reset has a cost.
 #[derive(Debug, Default)]
 pub struct Timer(Option<Pin<Box<Sleep>>>);

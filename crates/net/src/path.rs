@@ -59,22 +59,22 @@ pub enum PathError {
     /// A control character, a space, `?` or `#` that is not escaped.
     #[error("the path has a character that must be percent-encoded")]
     Character,
-    /// `%zz`, or `%2` at the end.
+    /// A broken escape: `%zz`, or `%2` at the end.
     #[error("the path has a percent sign without two hexadecimal digits")]
     BrokenEscape,
-    /// `%2F` or `%5C` under [`EncodedSlashes::Reject`].
+    /// An escaped slash or backslash, `%2F` or `%5C`, under [`EncodedSlashes::Reject`].
     #[error("the path has a percent-encoded slash or backslash")]
     EncodedSlash,
-    /// `%00` to `%1F`, `%7F`.
+    /// An escaped control character: `%00` to `%1F`, or `%7F`.
     #[error("the path has a percent-encoded control character")]
     EncodedControl,
     /// An escape that never occurs in UTF-8, such as the start of an overlong encoding of `/`.
     #[error("the path has a percent-encoded byte that is not UTF-8")]
     NotUtf8,
-    /// `..;a`, which some servers read as `..`.
+    /// A dot segment with parameters, such as `..;a`. Some servers read it as `..`.
     #[error("the path has a dot segment with parameters")]
     DotParameters,
-    /// `..%2F`, `..%3B` or `%252e%252e`, which some servers decode and then read as `..`.
+    /// A hidden dot segment: `..%2F`, `..%3B` or `%252e%252e`. Some servers decode it and then read it as `..`.
     #[error("the path has a dot segment that appears when it is decoded")]
     HiddenDots,
 }
@@ -283,7 +283,7 @@ enum Kind {
     Plain,
     Slash,
     Percent,
-    /// Invalid in a URI, but some clients send it. It becomes an escape.
+    /// A byte that is invalid in a URI, but that some clients send. It becomes an escape.
     Escape,
     Refuse(PathError),
 }

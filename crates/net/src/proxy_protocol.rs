@@ -23,7 +23,7 @@ const V2_LONGEST: usize = 4_096;
 pub enum Start {
     /// Too few bytes to decide.
     Incomplete,
-    /// There is no header, so the address of the connection counts.
+    /// There is no header, so the client has the address of the connection.
     Absent,
     /// A complete header.
     Header {

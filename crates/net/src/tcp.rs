@@ -21,8 +21,8 @@ const PROBE_EVERY: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
 /// A peer with unacknowledged bytes is gone if it has sent no acknowledgement for this time.
 const GONE_AFTER: Duration = Duration::from_secs(60);
-/// A peer is gone only after this many consecutive unacknowledged segments. A single one is not enough, because the system may probe a peer
-/// with a full buffer only every two minutes.
+/// A peer is gone only after this many consecutive unacknowledged segments. A single segment is not enough, because the system may probe a
+/// peer with a full buffer only every two minutes.
 const LOST_IN_A_ROW: u8 = 2;
 
 /// Sets the options of a connection, or of a listener, whose connections inherit them.

@@ -27,7 +27,7 @@ impl Transmission {
         self.0.longest.store(0, Ordering::Relaxed);
     }
 
-    /// Records that the gateway answers because no upstream did.
+    /// Records that the gateway answers because no upstream answered.
     pub fn unanswered(&self) {
         self.0.is_unanswered.store(true, Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl Transmission {
         self.longest().is_some()
     }
 
-    /// Returns whether the gateway answered because no upstream did.
+    /// Returns whether the gateway answered because no upstream answered.
     pub fn is_unanswered(&self) -> bool {
         self.0.is_unanswered.load(Ordering::Relaxed)
     }

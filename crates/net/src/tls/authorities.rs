@@ -30,7 +30,7 @@ impl Authorities {
     /// Returns the authorities of this system, or `None` if there are none.
     pub fn of_the_system() -> Option<Self> {
         let mut roots = RootCertStore::empty();
-        // Certificates that rustls cannot parse are skipped, because some systems have very old ones.
+        // Certificates that rustls cannot parse are skipped, because some systems have very old certificates.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         (!roots.is_empty()).then(|| Self {
             roots: Arc::new(roots),

@@ -57,11 +57,11 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the files. Returns the file that cannot be used, if there is one.
+    /// Reads the files, and makes the settings.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, has no certificate or key, or the key does not belong to the certificate.
+    /// Names the file that cannot be read, has no certificate or key, or has a key that does not belong to the certificate.
     pub fn load(files: ServerFiles) -> Result<Self, FileError> {
         Ok(Self {
             stamps: Mutex::new(files.stamps()),
@@ -139,8 +139,8 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
     // The server's order decides, so the strongest common cipher suite is chosen.
     config.ignore_client_order = true;
     if files.clients.is_some() {
-        // A resumed session would accept its client without a new check. But the certificate may have expired since, or its authority may
-        // be removed. So sessions are not resumed.
+        // A resumed session would accept its client without a new check. But the certificate may have expired in the meantime, or its
+        // authority may no longer be trusted. So sessions are not resumed.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     } else if let Ok(tickets) = Ticketer::new() {

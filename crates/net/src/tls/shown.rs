@@ -9,7 +9,7 @@ use webpki::{EndEntityCert, Error, KeyUsage};
 /// A certificate of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// The first DNS name in it. Empty if it has no DNS name.
+    /// The first DNS name in the certificate. Empty if the certificate has no DNS name.
     pub name: String,
     /// The earliest end among this certificate and its intermediate certificates.
     pub ends: Option<SystemTime>,
