@@ -22,7 +22,7 @@ pub(crate) const BATCH: usize = 100;
 /// The time after the last call at which the keys expire, in ms. The gateways' secret expires after the same time.
 const KEYS_KEPT: u64 = 64 * 24 * 60 * 60 * 1_000;
 
-/// The times of the protocol with Redis. Tests use shorter times.
+/// The times of the protocol with Redis. Tests use other times.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
