@@ -63,7 +63,7 @@ impl<'a> HeadCount<'a> {
         head
     }
 
-    /// Whether a header of [`LISTS`] has too many elements.
+    /// Whether any of the headers whose elements are counted has too many elements.
     pub fn has_long_list(&self) -> bool {
         self.elements.iter().any(|count| *count > MAX_ELEMENTS)
     }
