@@ -1,4 +1,4 @@
-//! Restricts the compression of an answer if the gateway must read its body.
+//! Restricts the compression of an answer whose body the gateway must read.
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};

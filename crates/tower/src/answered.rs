@@ -13,8 +13,8 @@ pub struct Answered<F = ()> {
     pub decided: Option<Decided>,
     /// The holds that last until the body has ended.
     pub in_flight: Option<InFlight>,
-    /// The `error` of the problem details, for the log, which does not read bodies. `None` for a refusal by a limit, because the log then
-    /// names the limit.
+    /// The `error` of the problem details, for the log, which does not read bodies. `None` for a refusal by a limit, because the log names
+    /// this limit in another field.
     pub error: Option<&'static str>,
     /// Data about the exchange with the upstream, from the service behind the limits.
     pub forwarded: F,

@@ -42,8 +42,8 @@ pub(crate) fn assess_admitted<B>(
     assess_caller(policy, hasher, overrides, (caller, trusted), request)
 }
 
-/// Works like [`assess`], without overrides, for a caller whose name comes from another source, such as a log. `trusted`: whether a trusted
-/// proxy sent the request.
+/// Works like [`assess`], without overrides, for a caller whose name comes from another source, such as a log. `trusted` is true if a
+/// trusted proxy sent the request.
 pub fn assess_known<B>(
     policy: &Policy,
     hasher: &Hasher,
@@ -101,7 +101,7 @@ fn assess_caller<B>(
     (caller, Assessment { charges, access })
 }
 
-/// Applies the exemption, the plan or the numbers of the caller's override.
+/// Applies the exemption, the plan or the numbers that an override gives the caller.
 fn grant(
     overrides: &Overrides,
     table: &Table,
@@ -145,7 +145,7 @@ pub struct AssessedRule<'a> {
     pub index: usize,
     /// The rule.
     pub rule: &'a Rule,
-    /// The rule's limit with the quota of the client's plan. `None` if the client is exempt, or the plan has no such limit.
+    /// The rule's limit with the quota of the client's plan. `None` if the client is exempt from the limit, or unlimited by its plan.
     pub limit: Option<&'a Arc<Limit>>,
     /// Whether the client is exempt from the limit.
     pub is_exempt: bool,
@@ -170,8 +170,8 @@ impl Assessment {
         self.access.as_ref()?.denied_by()
     }
 
-    /// Returns the rules of `policy` that apply to the request of a client with this `plan`. A request with refused credentials has the
-    /// `always` rules alone, so that guessing credentials is limited.
+    /// Returns the rules of `policy` that apply to the request of a client with this `plan`. Only the first [`Policy::always`] rules apply
+    /// to a request with refused credentials. They limit guesses of credentials.
     pub fn rules<'a>(
         self,
         policy: &'a Policy,
@@ -199,11 +199,11 @@ impl Assessment {
     }
 
     /// Returns the charges of a request of a client with this `plan`, for its [`rules`](Self::rules). Leaves out limits from which the
-    /// client is exempt, and limits that do not apply to its plan.
+    /// client is exempt, and limits at which its plan is unlimited.
     ///
     /// # Errors
     ///
-    /// The request costs more than a limit can ever admit. It is then not charged.
+    /// The request costs more than a limit can ever admit. Such a request is not charged. Limits that only observe cause no error.
     pub fn charges<'a>(
         self,
         policy: &'a Policy,

@@ -1,4 +1,4 @@
-//! Reads the cost of a request from the body of its answer, while the body passes.
+//! Reads the cost of a request from the body of its answer, while the gateway passes the body on.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ pub enum BodyCost {
     /// No limit of the request needs the body.
     #[default]
     NotAsked,
-    /// The body cannot be read: it is neither JSON nor an event stream, has another compression than gzip, or is a part (206). The
-    /// request is charged by [`Missing`](crate::Missing).
+    /// The body cannot be read: it is neither JSON nor an event stream, has another compression than gzip, or is partial content (206).
+    /// [`Missing`](crate::Missing) determines the charge.
     Unreadable,
-    /// The body is on its way.
+    /// The body has not ended yet.
     Pending,
-    /// The body ended or broke off without a number that a limit needs. The request is charged by [`Missing`](crate::Missing).
+    /// The body ended or broke off without a number that a limit needs. [`Missing`](crate::Missing) determines the charge.
     Missing,
-    /// The client left, and a number did not come within the bounds. The request is charged by [`Missing`](crate::Missing).
+    /// The client left, and a number did not come within the bounds of time and bytes. [`Missing`](crate::Missing) determines the charge.
     Left,
     /// The body contained all numbers that the limits need.
     Read,
@@ -42,7 +42,7 @@ pub(crate) struct BodyCosts {
 }
 
 impl BodyCosts {
-    /// Prepares to read the costs in this answer's body. Returns the reason if there are none to read.
+    /// Prepares to read the costs in this answer's body. If there are no costs to read, returns the reason.
     pub(crate) fn of<B>(
         rules: &[Rule],
         answer: &Response<B>,
@@ -91,8 +91,8 @@ impl BodyCosts {
     }
 }
 
-/// Returns a reader for an answer with this head, if the gateway can read the body. A part (206) is not read, because the client could
-/// choose a part without the cost.
+/// Returns a reader for an answer with this head, if the gateway can read the body. Partial content (206) is not read, because the client
+/// could request a range without the cost.
 fn reader(
     status: StatusCode,
     headers: &HeaderMap,

@@ -72,13 +72,14 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Whether a refused request waits for holds to end. In a cluster every `exact` limit has holds for one round trip. Limits without
-    /// reserved costs do not wait for these.
+    /// Whether a refused request waits for holds to end. In a cluster every `exact` limit has holds for one round trip. Requests wait for
+    /// holds only at limits with reserved costs.
     pub(crate) fn is_settling(&self, verdict: &Verdict) -> bool {
         verdict.settling && self.limit.reserves().is_some()
     }
 
-    /// Returns the event that a refused request waits for, after it has already `waited`. `None` if the request may not wait for the event.
+    /// Returns the event that a refused request waits for next. `waited` is the time that it has waited so far. `None` if the request may
+    /// not wait for the event.
     pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
         if self.is_settling(verdict) && waited < SETTLING {
             return Some(Until::Settled);
@@ -90,7 +91,7 @@ impl<'a> RuleCharge<'a> {
         (waited + retry_after <= max).then_some(Until::Over(retry_after))
     }
 
-    /// Whether a request that has waited since `began` can be admitted in time, after requests before it that cost `ahead` units in total.
+    /// Whether a request that has waited since `began` can still be admitted in time. The requests before it cost `ahead` units in total.
     pub(crate) fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
         match (until, self.rule.action) {
             (Until::Over(first), Action::Delay { max }) => {
@@ -112,7 +113,7 @@ impl<'a> RuleCharge<'a> {
         let time = if quota.is_paced() {
             period * ahead / capacity
         } else {
-            // A window frees its whole capacity at once, so the time is a number of whole windows.
+            // A window frees its whole capacity at its end, so the time is a whole number of windows.
             (ahead + u128::from(self.cost) - 1) / capacity * period
         };
         Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))

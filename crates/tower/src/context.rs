@@ -1,4 +1,4 @@
-//! Data about a request, beside its head.
+//! Data about a request that are not in its head.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use tidegate_identity::Client;
 
 /// The context of a request, in its extensions.
 ///
-/// A service in front of the limits sets the first four fields. The limits set the other fields for the service behind them.
+/// A service in front of the limits sets the fields up to `is_preflight`. The limits set the other fields for the service behind the
+/// limits.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// The other end of the connection.
     pub peer: Peer,
     /// The client's certificate, which the handshake verified.
     pub certificate: Option<Arc<ClientCertificate>>,
-    /// The names in the route's pattern, with their values in the path.
+    /// Each `{name}` of the route's pattern, with the path segment that matches it.
     pub path_values: Vec<(Arc<str>, Box<str>)>,
     /// Whether this is a CORS preflight that the service behind the limits answers itself. Browsers send no credentials with a preflight,
-    /// so none may be required.
+    /// so the limits must not require any.
     pub is_preflight: bool,
     /// The client, if the service behind the limits needs it.
     pub client: Option<Client>,
     /// Records whether the request was forwarded. `None` if the request has no holds.
     ///
-    /// A service that forwards requests records when it begins to send the request, and when it could not send the request after all. It
-    /// also records when its answer replaces an upstream's. If the client leaves before the request was forwarded, the holds end without a
-    /// charge. If the service answers without a record that it sent the request, holds whose cost is in the answer end without a charge as
-    /// well.
+    /// The service that forwards the request records three events: it begins to send the request, it could not send the request after all,
+    /// or its own answer replaces an upstream's. If the client leaves before the request was forwarded, the holds end without a charge. If
+    /// the service answers without having sent the request, holds whose cost is in the answer also end without a charge.
     pub transmission: Option<Transmission>,
 }
 
-/// The context of all requests that have none. They count as one caller, which is stricter than needed, but never without a limit.
+/// The context of requests whose extensions have no context. They count as one caller, so such a request is never without a limit.
 static UNKNOWN: RequestContext = RequestContext::new(Peer::UNKNOWN);
 
 impl RequestContext {

@@ -1,4 +1,5 @@
-//! The cost of a request at a limit. It is fixed, in a header that a trusted proxy sends, or in the answer's header or body.
+//! The cost of a request at a limit. The cost is fixed, or a number in a header of a trusted proxy, or a number in the answer's head or
+//! body.
 
 use http::{HeaderMap, HeaderName};
 use tidegate_core::MAX_EXACT;
@@ -17,14 +18,14 @@ pub enum Cost {
         /// The highest cost of a request, even if the header has a larger number; at least 1.
         max: u64,
     },
-    /// The number in a header of the answer; may be 0. Without the number, the cost is the reserved units.
+    /// The number in a header of the answer; may be 0. If the header has no number, the reserved units are charged.
     Answer {
         /// The header.
         name: HeaderName,
         /// The units to charge until the answer's cost has come; at least 1.
         reserve: u64,
     },
-    /// The number in the body of the answer; may be 0. Without the number, `missing` is the cost.
+    /// The number in the body of the answer; may be 0. If the body has no number, `missing` determines the charge.
     Body {
         /// The path to the number.
         path: JsonPath,
@@ -52,7 +53,8 @@ impl Default for Cost {
 }
 
 impl Cost {
-    /// Returns the cost of a request with these headers before its answer; at least 1. `trusted`: whether a trusted proxy sent the request.
+    /// Returns the cost of a request with these headers before its answer; at least 1. `trusted` is true if a trusted proxy sent the
+    /// request.
     pub fn of(&self, headers: &HeaderMap, trusted: bool) -> u64 {
         match self {
             Self::Header { name, max } if trusted => {
@@ -62,7 +64,7 @@ impl Cost {
         }
     }
 
-    /// Returns the cost before the answer, if it is the same for all requests.
+    /// Returns the units to charge before the answer comes. `None` if this number is not the same for all requests.
     pub const fn at_first(&self) -> Option<u64> {
         match self {
             Self::Fixed(cost)
@@ -109,15 +111,15 @@ impl Cost {
     }
 }
 
-/// Returns the largest of the numbers in a header. So a client's small number cannot replace the number that a proxy appends. Ignores text
-/// that is not a whole number.
+/// Returns the largest of the numbers in a header. So if a client sends a small number, the larger number that a proxy appends still
+/// counts. Ignores text that is not a whole number.
 fn largest(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let values = headers.get_all(name).iter();
     let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     values.filter_map(number).max()
 }
 
-/// Parses a number in digits. A number that does not fit is read as the largest `u64`.
+/// Parses a number in decimal digits. A number above `u64::MAX` is read as `u64::MAX`.
 fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);

@@ -28,9 +28,9 @@ pub struct Decided {
     pub unknown_plan: Option<Box<str>>,
     /// The store's decision; `None` if the store was not called.
     pub decision: Option<Decision>,
-    /// The time that the request waited for its turn.
+    /// The time that the request waited until a limit admitted it, and then for its turn in a `queue`.
     pub waited: Duration,
-    /// The part of `waited` before the decision: the time until a limit that delays requests admitted this one.
+    /// The time that the request waited before the final decision, because a limit refused it at first. Part of `waited`.
     pub delayed: Duration,
     /// The route's rules.
     pub rules: Arc<[Rule]>,
@@ -84,7 +84,7 @@ impl LimitVerdict<'_> {
 }
 
 impl Decided {
-    /// Makes a value that has the caller, but no decision yet.
+    /// Makes a value for this caller, without a decision.
     pub(crate) fn of(caller: Caller, policy: &Policy) -> Self {
         Self {
             client: caller.client,
@@ -106,12 +106,12 @@ impl Decided {
         }
     }
 
-    /// Returns the entry of `deny` that refused the request, if one did.
+    /// Returns the entry of `deny`, or of a blocking override, that refused the request.
     pub fn denied_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.denied_by()
     }
 
-    /// Returns the entry of `exempt` that spared the request a charge, if one did.
+    /// Returns the entry of `exempt`, or of an exempting override, that applies to the request.
     // Inlined, because another crate calls this function for each request that it counts.
     #[inline]
     pub fn exempt_by(&self) -> Option<&ListEntry> {
@@ -137,7 +137,7 @@ impl Decided {
         })
     }
 
-    /// Returns the time when the limits first judged the request, by the store's clock, in us since the epoch.
+    /// Returns the time of the first call to the store for this request, by the store's clock, in us since the epoch.
     pub fn asked_at(&self) -> Option<Micros> {
         let decision = self.decision.as_ref()?;
         Some(decision.now.saturating_sub(micros(self.delayed)))
@@ -172,7 +172,7 @@ impl Decided {
         self.choose();
     }
 
-    /// Ends the holds whose cost is in the head of the answer. Returns the other holds, which last while the body passes.
+    /// Ends the holds whose cost is in the head of the answer. Returns the other holds, which last until the body has ended.
     pub(crate) fn settle_head<B>(
         &mut self,
         reservation: Reservation,
@@ -208,7 +208,7 @@ impl Decided {
 
     /// Chooses the limit that the headers describe.
     fn choose(&mut self) {
-        // A 401 is not a limit's refusal, so its headers describe no limit.
+        // If credentials were refused and no limit refuses, the answer is a 401. Its headers describe no limit.
         let outcome = self.outcome();
         let outcome = outcome.filter(|it| self.refused.is_none() || *it == Outcome::Refused);
         self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.verdicts()));

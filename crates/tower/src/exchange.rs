@@ -1,9 +1,9 @@
-//! The exchange with the upstream for a request that has holds. It continues if the client leaves.
+//! The exchange with the upstream for a request that has holds. The exchange continues if the client leaves.
 //!
 //! If a client leaves, its connection drops the request's future. If the request was not forwarded yet, its holds end without a charge.
 //! Otherwise the upstream still works on the request, so the exchange continues in a task of its own. The head of the answer ends the
-//! holds, as it would for a client that stayed. The answer's body is read if it has a limit's cost, and is dropped otherwise. The number of
-//! such exchanges is bounded, and so is the time of each.
+//! holds, as it would for a client that stayed. The answer's body is read if it contains a limit's cost, and is dropped otherwise. The
+//! number of exchanges without a client is bounded, and so is the time of each.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -40,7 +40,7 @@ impl AnswerBody for Bytes {
 /// The future of the inner service's answer.
 type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;
 
-/// The exchange. Its output is the head of the answer, and the holds that this head ends.
+/// The exchange, as a future. Its output is the answer, and the [`Reservation`] whose holds the head of the answer may end.
 pub(crate) struct Exchange<R: AnswerBody> {
     // `None` after the exchange has ended.
     running: Option<Running<R>>,
@@ -94,7 +94,7 @@ impl<R: AnswerBody> Drop for Exchange<R> {
 
 impl<R: AnswerBody> Running<R> {
     fn abandon(self) {
-        // A future that panicked must not be polled again.
+        // If the future panicked, it must not be polled again, so the exchange does not continue.
         let longest = self.reservation.transmission.longest();
         let Some(longest) = longest.filter(|_| !std::thread::panicking()) else {
             return;
@@ -103,12 +103,12 @@ impl<R: AnswerBody> Running<R> {
         let (address, wait_queues) = (reservation.address, self.wait_queues);
         let permit = wait_queues.abandon(address);
         let (Some(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
-            // The upstream may work on the request for up to this time, so its holds last until then.
+            // The upstream may work on the request for the time `longest`, so holds of `concurrency` last for this time.
             reservation.keep(longest);
             return;
         };
         runtime.spawn(async move {
-            // If no answer comes in time, the drop of the reservation ends the holds.
+            // If no answer comes in time, the task drops the reservation, which ends the holds.
             if let Ok(Ok(answer)) = timeout(longest, answering).await
                 && let (Some(holds), Ok(costs)) = reservation.settle(&answer, |_| {})
             {

@@ -1,4 +1,4 @@
-//! The holds of an admitted request until the request ends. The cost of a hold may be in the answer.
+//! The holds of an admitted request until the request ends. The head or the body of the answer may contain the cost of a hold.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use crate::shares::Permit;
 use crate::{Rule, WaitQueues};
 use tidegate_identity::Client;
 
-/// The holds of a request while the body of its answer passes. They are holds of `concurrency`, and holds whose cost is in the body.
+/// The holds of a request while the gateway passes on the answer's body: holds of `concurrency`, and holds whose cost is in the body.
 ///
-/// The server of the answer keeps this value until the body has ended. When the last clone is dropped, the holds end with the costs in the
-/// parts that were [read](Self::read_step). [`Decided::settle_body`](crate::Decided::settle_body) ends them earlier, and returns the costs.
+/// The server of the answer keeps this value until the body has ended. When the last clone is dropped, the holds end. They charge the costs
+/// that the [read](Self::read_step) parts of the body contain. [`Decided::settle_body`](crate::Decided::settle_body) ends the holds
+/// earlier, and returns the costs.
 #[derive(Clone, Debug)]
 pub struct InFlight {
     held: Arc<Mutex<Held>>,
@@ -30,7 +31,7 @@ struct Held {
     body: Option<Box<Body>>,
 }
 
-/// An answer's body that has the cost for some of the limits.
+/// An answer's body that contains the cost for at least one limit.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) costs: BodyCosts,
@@ -64,13 +65,13 @@ impl InFlight {
         Self { held, reads_body }
     }
 
-    /// Whether the body has a cost of the request. If so, each part of the body must be read.
+    /// Whether the body contains a cost of the request. If so, each part of the body must be passed to [`read_step`](Self::read_step).
     pub const fn reads_body(&self) -> bool {
         self.reads_body
     }
 
-    /// Records that the client has left before the end of the body. `None` if the rest of the body must not be read: too many clients at
-    /// this address have left exchanges, or the body ends no hold.
+    /// Records that the client has left before the end of the body. `None` if the unread part of the body must not be read. Either no hold
+    /// waits for a cost in the body, or too many exchanges continue after their clients have left.
     pub fn client_left(&self) -> Option<ReadOn> {
         let mut held = self.held.lock();
         let body = held.body.as_mut()?;
@@ -78,8 +79,8 @@ impl InFlight {
         body.wait_queues.abandon(body.address).map(ReadOn)
     }
 
-    /// Reads the next part of the answer's body, or only its beginning: a compressed part can expand to many bytes, and other tasks must
-    /// run in between. Returns the number of bytes read, 0 only for an empty part.
+    /// Reads the next part of the answer's body, or only the beginning of the part. A compressed part can expand to many bytes, and other
+    /// tasks must run between two calls. Returns the number of bytes of `part` that were read; 0 only for an empty part.
     pub fn read_step(&self, part: &[u8]) -> usize {
         match &mut self.held.lock().body {
             Some(body) => body.costs.read_step(part),
@@ -171,8 +172,8 @@ impl Reservation {
         }
     }
 
-    /// Ends the holds whose cost follows from the answer's head, and calls `noted` for each. Returns the other holds, and the costs to read
-    /// in the body or the reason why there are none.
+    /// Ends the holds whose cost follows from the answer's head, and calls `noted` for each. Returns the other holds. Returns the reader of
+    /// costs in the body, or the reason why the body is not read.
     pub(crate) fn settle<B>(
         mut self,
         answer: &Response<B>,
@@ -181,7 +182,7 @@ impl Reservation {
         let Some(mut holds) = self.holds.take() else {
             return (None, Err(BodyCost::NotAsked));
         };
-        // A request that was not sent has no upstream's answer, and so no cost.
+        // If the request was not sent, the answer is not from an upstream and contains no cost.
         let is_sent = self.transmission.is_sent();
         let has_success = !self.is_head && has_success(answer.status());
         let is_unanswered = self.transmission.is_unanswered();
@@ -189,7 +190,7 @@ impl Reservation {
             true => BodyCosts::of(&self.rules, answer, has_success),
             false => Err(BodyCost::NotAsked),
         };
-        // If this client is exempt from all limits with a cost in the body, the body need not be read.
+        // If no hold needs a cost in the body, the body need not be read. An example is a client that is exempt from these limits.
         let mut is_asked = false;
         holds.settle_known(|limit, reserved| {
             let rule = rule(&self.rules, limit);
@@ -228,7 +229,7 @@ impl Reservation {
     /// last for `time`.
     pub(crate) fn keep(mut self, time: Duration) {
         if let Some(mut holds) = self.holds.take() {
-            // Otherwise clients could avoid costs by leaving very often.
+            // A limit may charge more than the reserved units here. Otherwise clients could avoid costs by leaving very often.
             holds.settle(|limit, reserved| match rule(&self.rules, limit) {
                 Some(rule) => rule.cost.missing(limit, reserved),
                 None => reserved,
@@ -248,7 +249,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Whether an answer with this status is successful, and may have a body.
+/// Whether a status is successful and allows a body.
 fn has_success(status: StatusCode) -> bool {
     let has_none = matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
     status.is_success() && !has_none

@@ -23,7 +23,8 @@ use tidegate_identity::{Caller, Client, cut_address, header_value};
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
 ///
 /// Each part is hashed with its kind and its length. So the user ID `1.2.3.4` and the address 1.2.3.4 have different hashes, and different
-/// lists of parts never hash the same bytes. Without a secret, anyone can find the name behind a hash by guessing names.
+/// lists of parts never hash the same bytes. The secret is necessary: without it, anyone who sees a hash could find the client's name by
+/// guessing names.
 #[derive(Clone, Debug)]
 pub struct Hasher(Arc<ArcSwap<Secret>>);
 
@@ -35,12 +36,12 @@ struct Secret {
 }
 
 impl Hasher {
-    /// Makes a hasher with this secret; gateways that share a store need the same secret.
+    /// Makes a hasher with this secret. Gateways that share a store need the same secret.
     pub fn new(secret: &str) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(Secret::new(secret))))
     }
 
-    /// Hashes with another secret from now on, in all clones.
+    /// Replaces the secret in all clones.
     pub fn replace(&self, secret: &str) {
         self.0.store(Arc::new(Secret::new(secret)));
     }
@@ -51,7 +52,7 @@ impl Hasher {
         hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the first half of a client's keys, the same for all limits that are counted per client.
+    /// Returns the first half of a client's keys. It is the same for all limits that are counted per client.
     pub fn tag(&self, client: &Client) -> [u8; 16] {
         self.0.load().client(client)
     }
@@ -232,8 +233,8 @@ fn network(ip: &Client, ipv6_prefix: u8) -> Client {
     }
 }
 
-/// Returns a value of the query if every kind of server finds the name there exactly once. Some servers ignore case, and some split the
-/// query at `;` as well.
+/// Returns the value of `name` in the query, if every kind of server finds this name there exactly once. Some servers ignore case, and some
+/// split the query at `;` as well.
 fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let query = request.uri().query()?;
     let is_named = |text: &Vec<u8>| folds_to(text.trim_ascii(), name);
@@ -246,7 +247,7 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
     }
 }
 
-/// Whether some servers read `text` as `name`. Some ignore case. PHP replaces certain characters with `_`. This function treats all
+/// Whether some servers read `text` as `name`. Some servers ignore case. PHP replaces certain characters with `_`. This function treats all
 /// characters except letters and digits as `_`.
 fn folds_to(text: &[u8], name: &str) -> bool {
     let fold = |byte: &u8| match byte {
@@ -256,7 +257,8 @@ fn folds_to(text: &[u8], name: &str) -> bool {
     text.iter().map(fold).eq(name.as_bytes().iter().map(fold))
 }
 
-/// Returns the method to count under. `HEAD` counts as `GET`. All rare methods count as one, because clients can invent methods.
+/// Returns the method to count under. `HEAD` counts as `GET`. All rare methods count as one method, because clients can invent methods to
+/// get more budgets.
 fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" | "HEAD" => "GET",
@@ -269,7 +271,7 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// Returns the requested host in one spelling, so that other spellings of the same host do not get budgets of their own.
+/// Returns the requested host in a normalized spelling, so that different spellings of a host share one budget.
 fn host<B>(request: &Request<B>) -> Cow<'_, str> {
     let header = || request.headers().get(HOST)?.to_str().ok();
     let authority = request.uri().authority().map(Authority::as_str);

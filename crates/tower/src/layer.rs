@@ -83,11 +83,11 @@ struct Enforced {
     store: Store,
     wait_queues: WaitQueues,
     overrides: Overrides,
-    /// The rules that may refuse a request before its token is verified.
+    /// The indices of the rules that may refuse a request before its token is verified.
     early: Box<[usize]>,
-    /// Whether a refused request may wait.
+    /// Whether a request that a limit refuses may wait and be admitted later.
     may_wait: bool,
-    /// Whether an admitted request may have to wait for its turn.
+    /// Whether an admitted request may have to wait for its turn in a `queue`.
     queues: bool,
     /// Whether a request may have holds.
     holds: bool,
@@ -96,8 +96,8 @@ struct Enforced {
 }
 
 impl RateLimitLayer {
-    /// Makes a layer that enforces `policy` on the callers that `clients` names, with the state of `store`. Layers with the same
-    /// `wait_queues` share them.
+    /// Makes a layer that enforces `policy` on the callers that `clients` names, with the state of `store`. Layers that get clones of one
+    /// `wait_queues` share these queues.
     pub fn new(
         policy: Policy,
         clients: Arc<Clients>,
@@ -116,7 +116,7 @@ impl RateLimitLayer {
         )
     }
 
-    /// Makes a layer with overrides. With `tells_client`, the context of each request has its client.
+    /// Makes a layer with overrides. With `tells_client`, the layer writes the client into the [`RequestContext`] of each request.
     pub fn with_overrides(
         policy: Policy,
         clients: Arc<Clients>,
@@ -187,7 +187,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        // The service that was polled ready goes into the future; a clone takes its place.
+        // `poll_ready` was called on `self.inner`, so this very service must handle the request. A clone stays in its place.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let enforced = self.enforced.clone();
@@ -201,7 +201,7 @@ where
             RequestContext::of_mut(&mut request).client = Some(caller.client.clone());
         }
         if let Some(memory) = enforced.at_once() {
-            // A future that does not call Redis is an eighth as large, so moving it costs less.
+            // A future without a call to Redis has an eighth of the size, so it is cheaper to move.
             let (decided, reservation) = enforced.decide_at_once(memory, caller, assessment);
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
@@ -285,7 +285,7 @@ impl Enforced {
         let extensions = response.extensions_mut();
         let answered = extensions.get_or_insert_default::<Answered<R::Forwarded>>();
         answered.decided = Some(decided);
-        // If this layer has no holds, the holds of a layer inside it are kept.
+        // If this layer made no holds, the answer keeps the holds of a layer that is nested inside this one.
         answered.in_flight = in_flight.or(answered.in_flight.take());
         response
     }

@@ -1,4 +1,4 @@
-//! Numbers that an override sets for named limits, as the operator typed them and as a configuration reads them.
+//! Numbers that an override sets for named limits: the text that the operator typed, and the limits that a configuration makes from it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,11 +10,11 @@ use tidegate_store::Limit;
 
 use tidegate_identity::OwnLimits;
 
-/// Reads the numbers of a limit, from the limit's name and the text. Returns `None` for an unlimited client, or an error that explains why
-/// the text cannot be used.
+/// Makes a limit from the limit's name and the text with its numbers. Returns `None` if the text makes the client unlimited. The error
+/// explains why the text cannot be used.
 type Read = dyn Fn(&str, &str) -> Result<Option<Arc<Limit>>, String> + Send + Sync;
 
-/// Reads numbers by the limits of one configuration. Clones are the same reader.
+/// Reads numbers for the limits of one configuration. Clones have the same ID.
 #[derive(Clone)]
 pub struct NumberReader {
     id: u64,
@@ -22,7 +22,7 @@ pub struct NumberReader {
 }
 
 impl NumberReader {
-    /// Makes a reader that is different from every other reader.
+    /// Makes a reader with an ID of its own.
     pub fn new(
         read: impl Fn(&str, &str) -> Result<Option<Arc<Limit>>, String> + Send + Sync + 'static,
     ) -> Self {
@@ -77,8 +77,8 @@ impl SetNumbers {
         &self.texts
     }
 
-    /// Returns the limits with these numbers, without numbers that the configuration cannot use. Calls the reader once for each
-    /// configuration.
+    /// Returns the limits with these numbers. Leaves out numbers that the configuration cannot use. Each configuration has another reader,
+    /// and each reader is called once.
     pub(crate) fn limits(&self, reader: &NumberReader) -> Arc<OwnLimits> {
         let entry = self.limits.load();
         if let Some((id, limits)) = entry.as_deref()

@@ -1,10 +1,10 @@
 //! Overrides as requests use them: blocks, exemptions, other plans and other numbers, which operators set at run time.
 //!
-//! Each change makes a new table. The time of a lookup does not depend on the number of overrides: it is one step for a name, and one step
-//! for each prefix length in the table. Without overrides, a request reads one flag.
+//! Each change makes a new table. The time of a lookup does not depend on the number of overrides. A lookup takes one step for a name, and
+//! one step for each prefix length in the table. Without overrides, a request reads one flag.
 //!
-//! A block applies to the caller's address and to any name that the caller has shown. An exemption, a plan and numbers apply to the
-//! client's own name. For a name without any of them, the longest network that contains the address applies.
+//! A block applies to the caller's address and to any name that the caller has shown. An exemption, a plan or numbers apply to the client's
+//! own name. If the name has none of these, the override of the smallest network that contains the address applies.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -24,7 +24,7 @@ use tidegate_identity::{
 pub enum OverrideAction {
     /// The client has the plan with this name, if the configuration has it.
     Plan(Arc<str>),
-    /// The client has these numbers at the limits that the numbers name.
+    /// The client has other numbers at the limits that [`SetNumbers`] names.
     Set(Arc<SetNumbers>),
     /// No limit charges the client.
     Exempt,
@@ -65,8 +65,8 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Returns the name and the action of the override that applies to a caller. A caller that was made from a client's name has an address
-    /// only if the name is an address.
+    /// Returns the name and the action of the override that applies to a caller. If `caller` was made from a client's name, overrides of
+    /// networks apply only if this name is an address.
     pub fn of(&self, caller: &Caller) -> Option<(Arc<str>, OverrideAction)> {
         self.apply(&mut caller.clone())
     }
@@ -85,8 +85,8 @@ impl Overrides {
         Some((entry.text, action.clone()))
     }
 
-    /// Returns the plan of a client under this action. `None` if the configuration has neither the plan nor any of the limits. New numbers
-    /// replace the numbers of the plan `before`, limit by limit.
+    /// Returns the plan of a client under this action. `None` if the configuration has neither the plan nor any of the limits. Numbers of
+    /// an override replace the numbers of the plan `before` limit by limit.
     pub(crate) fn plan(
         &self,
         action: &OverrideAction,
@@ -175,7 +175,7 @@ impl Table {
         Some(entry(blocked))
     }
 
-    /// Returns the action for the caller's own name, or else for its address, and the entry of the override.
+    /// Returns the action of the override for the caller's own name, or else for its address, with the override's entry.
     pub(crate) fn grant(&self, caller: &Caller) -> Option<(&OverrideAction, ListEntry)> {
         if let Some(action) = named(&self.grants, &caller.client) {
             return Some((action, entry(&caller.client)));
@@ -201,11 +201,11 @@ impl Table {
     }
 }
 
-/// Returns the value for a client's name. Clients that are named by their address have none.
+/// Returns the value for a client's name. `None` for a client that is named by its address.
 fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
     match client {
         Client::UnlistedKey(_) if table.has_api_keys() => {
-            // An override names the key as logs and the status page do.
+            // An override has the text for the key that logs and the status page show.
             let text = client.to_string();
             table.api_key(text.strip_prefix("api_key:")?)
         }
@@ -213,7 +213,7 @@ fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
     }
 }
 
-/// Returns the entry of an override, with the name that logs use.
+/// Returns the entry of an override for this client, with the name that logs use.
 fn entry(client: &impl fmt::Display) -> ListEntry {
     ListEntry::of_override(client.to_string().into())
 }

@@ -14,7 +14,7 @@ pub enum QueryValue<'a> {
     Missing,
     /// The query has the name once, with this value, which may be empty.
     One(Cow<'a, [u8]>),
-    /// The query has the name more than once. Different servers read different ones of its values.
+    /// The query has the name more than once. Servers differ in the value that they use.
     Several,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn is_split(query: &str, name: &str) -> bool {
     values.any(|value| value.contains(&b';'))
 }
 
-/// Returns a value without its percent-encoding.
+/// Returns a value with its percent-encoding decoded, and each `+` as a blank.
 pub(crate) fn percent_decoded(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     match value.iter().any(|byte| matches!(byte, b'%' | b'+')) {
         true => Cow::Owned(decoded(&value).collect()),

@@ -1,9 +1,9 @@
-//! The times at which a request that waits for holds of others calls the store again, if no end of a hold wakes it.
+//! The times at which a request that waits for holds of other requests calls the store again, if no end of a hold wakes the request.
 //!
 //! The end of a hold in this process wakes the head of a wait queue. Two events do not wake it: the limit's own refill, whose time can be
-//! computed, and the end of a hold in another gateway. To notice ends in other gateways, the head calls again after 50, 150, 350 and 750
-//! ms, and when its second is over. All heads of a gateway together make at most [`PER_SECOND`] such calls in a second. Once this number is
-//! used up, a head calls only at the end of its second.
+//! computed, and the end of a hold in another gateway. To notice ends in other gateways, the head calls the store again after about 50,
+//! 150, 350 and 750 ms, and when its wait of at most a second ends. All heads of a gateway together make at most [`PER_SECOND`] such calls
+//! in a second. After the last of these calls, a head calls only at the limit's refill or at the end of its wait.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ const FIRST_REFILL: Duration = Duration::from_millis(5);
 pub(crate) struct Retries(Mutex<Option<(Instant, u32)>>);
 
 impl Retries {
-    /// Counts a call and returns true, if this second allows another call.
+    /// Returns true and counts a call, if the current second allows another call.
     fn take(&self) -> bool {
         let now = Instant::now();
         let mut second = self.0.lock();
@@ -37,9 +37,9 @@ impl Retries {
         may
     }
 
-    /// Returns the time that a head waits for the end of a hold before it calls the store again. `left` is the rest of the head's time, and
-    /// `calls` is the number of its calls so far. `others` is true if other gateways may end holds. `spread` (0 to 255) varies the time, so
-    /// that heads do not call all at once.
+    /// Returns the time that a head waits for the end of a hold before it calls the store again. `left` is the time until the head must
+    /// stop waiting, and `calls` is the number of its calls so far. `others` is true if other gateways may end holds. `spread` (0 to 255)
+    /// varies the time, so that heads do not call all at once.
     pub(crate) fn pause(
         &self,
         verdict: &Verdict,

@@ -135,9 +135,9 @@ pub enum Action {
 /// The owner of a limit's budget, if the client's name is enough to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// The client has a budget of its own, or one per route if the limit is counted per route.
+    /// The client has a budget of its own. If the limit is counted per route, the client has one budget per route.
     Own,
-    /// The client may have several budgets, and a request determines which of them it charges.
+    /// The client may have several budgets. The content of a request determines the budget that is charged.
     OfRequest,
     /// The client shares the budget with other clients.
     Shared,
@@ -150,17 +150,17 @@ pub struct Rule {
     pub limit: Arc<Limit>,
     /// The parts that the limit is counted per. If there are none, all requests share one budget.
     pub per: Arc<[Per]>,
-    /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None` for an unlimited plan. A plan whose numbers differ has
-    /// [budgets of its own](Limit::of_plan). A plan without an entry uses the limit's own numbers.
+    /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None` for an unlimited plan. A plan whose numbers differ from
+    /// the limit's own has [budgets of its own](Limit::of_plan). A plan without an entry uses the limit's own numbers.
     pub plans: Arc<[Option<Arc<Limit>>]>,
     /// The cost of a request.
     pub cost: Cost,
     /// The treatment of a request that is refused.
     pub action: Action,
-    /// The statuses of answers that are charged, as ranges that include both ends. `None` if every request is charged. A request of such a
-    /// limit [holds units](Limit::reserving) until its answer's status has come, like a request whose [cost](Cost) is in the answer.
+    /// The statuses of answers that are charged, as ranges that include both ends. `None` if every request is charged. If statuses are
+    /// given, a request [holds units](Limit::reserving) until its answer's status has come.
     pub count: Option<Arc<[(u16, u16)]>>,
-    /// Whether a request that a leaky bucket admits goes on at once, without a wait for its turn.
+    /// Whether a request that a leaky bucket admits is forwarded at once, without a wait for its turn.
     pub nodelay: bool,
     /// The clients that are exempt from the limit, and the clients that are refused wherever the limit applies. The input of
     /// [`Access::new`].
@@ -208,7 +208,7 @@ impl Rule {
     }
 
     /// Returns the limit for each budget that a key may have: the limit itself, the limit with each plan's numbers, and the limit with the
-    /// ID of overrides. The last one has the limit's own numbers, because each override has different numbers.
+    /// ID of overrides. The limit for overrides has the limit's own numbers here, because each override has different numbers.
     pub fn budgets(&self) -> impl Iterator<Item = Arc<Limit>> {
         let by_override = Limit::clone(&self.limit).of_override();
         self.configured().cloned().chain([by_override.into()])
@@ -219,12 +219,12 @@ impl Rule {
         std::iter::once(&self.limit).chain(self.of_plans())
     }
 
-    /// Returns whether one key may have a budget for each of several plans, because clients of different plans can share the key.
+    /// Returns whether one key may have several budgets, one per plan. This is so if clients of different plans can share the key.
     pub fn is_per_plan(&self) -> bool {
         !self.per.contains(&Per::Client) && self.of_plans().next().is_some()
     }
 
-    /// Returns whether a plan changes the limit's numbers, and so has a budget of its own.
+    /// Returns whether a plan changes the limit's numbers. Such a plan has a budget of its own.
     pub fn has_budget_for(&self, plan: &ClientPlan) -> bool {
         let limit = self.limit_for(Some(plan));
         limit.is_some_and(|limit| !Arc::ptr_eq(limit, &self.limit))
@@ -235,7 +235,7 @@ impl Rule {
         limits.filter(|limit| !Arc::ptr_eq(limit, &self.limit))
     }
 
-    /// Whether the limit refuses single callers that exceed it.
+    /// Whether the limit is counted per caller, and refuses callers that exceed it.
     pub fn bounds_callers(&self) -> bool {
         self.is_callers() && !self.limit.is_observed()
     }
@@ -258,7 +258,7 @@ impl Rule {
     }
 
     /// Returns the limit for clients of this plan; `None` if the plan is unlimited.
-    // Inlined for clients without a plan, the most frequent case.
+    // Inlined, because most clients have no plan, and the code for them is short.
     #[inline]
     pub fn limit_for<'a>(&'a self, plan: Option<&'a ClientPlan>) -> Option<&'a Arc<Limit>> {
         match plan {
@@ -291,7 +291,7 @@ pub struct Policy {
     pub rules: Arc<[Rule]>,
     /// The number of rules at the beginning of the list that charge requests with refused credentials as well.
     pub always: usize,
-    /// The lists of callers that are refused, and of callers that are exempt from some rules. `None` without such lists.
+    /// The lists of denied callers, and of callers that are exempt from some rules. `None` without such lists.
     pub access: Option<Arc<Access>>,
     /// The settings of the route's answers.
     pub answers: Answers,

@@ -1,8 +1,8 @@
 //! A bounded number of permits that no single address can take in full.
 //!
-//! Half of the permits are kept for addresses that hold fewer than [`FEW`]. From the other half, an address gets another permit only while
-//! it holds fewer permits than are free in that half. So one address alone gets at most a quarter of all permits, and two together get
-//! three eighths. Greedy addresses can never take the half that is kept for the others.
+//! Half of the permits are kept for addresses that hold fewer than [`FEW`]. An address with more permits gets another one only from the
+//! other half, and only while it holds fewer permits than are free in that half. So a single greedy address gets at most a quarter of all
+//! permits, and two such addresses together get three eighths. Greedy addresses can never take the half that is kept for other addresses.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -69,7 +69,7 @@ impl Shares {
         Some(self.permit(address, count))
     }
 
-    /// Takes permits beyond the bound.
+    /// Takes `count` permits for this address, even beyond the bound.
     pub(crate) fn take_beyond(self: &Arc<Self>, address: IpAddr, count: usize) -> Permit {
         *self.shard(address).lock().entry(address).or_default() += count;
         self.taken.fetch_add(count, Ordering::Relaxed);

@@ -2,8 +2,8 @@
 //!
 //! A limit and a key have one wait queue while a request waits for them. Only the head of a wait queue calls the store. When a request
 //! leaves, the next one becomes the head. Requests that a `queue` admitted wait for their turns in a separate wait queue, in the order of
-//! their turns. Each wait queue is bounded, and so is their total. An empty wait queue takes no memory. No address can take all permits
-//! ([`crate::shares`]).
+//! their turns. Each wait queue is bounded, and so is the total number of waiting requests. An empty wait queue takes no memory. No address
+//! can take all permits ([`crate::shares`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -25,8 +25,8 @@ use crate::shares::{Permit, Shares};
 /// The most requests in one wait queue of a limit. The bound does not apply to a `queue`, which the limit itself bounds.
 pub const MAX_IN_QUEUE: usize = 1_000;
 
-/// The most requests in one wait queue that wait for holds of others to end. The bound is low, because most of a longer line would wait in
-/// vain.
+/// The most requests in one wait queue that wait for holds of other requests to end. The bound is low, because most requests of a longer
+/// queue would wait in vain.
 pub const MAX_SETTLING: usize = 32;
 
 /// The most permits of one gateway for waiting requests. A request takes one permit, and one more for each full 2 KiB of its head.
@@ -78,7 +78,7 @@ pub(crate) struct QueueKey {
     /// The limit's ID. Each plan with budgets of its own has a different ID, and so a wait queue of its own.
     pub(crate) limit: Box<str>,
     pub(crate) key: Key,
-    /// Whether the wait queue has requests that the limit's `queue` admitted.
+    /// Whether the requests in the wait queue were admitted by the limit's `queue`, and wait for their turns.
     pub(crate) is_queue: bool,
 }
 
@@ -98,14 +98,14 @@ struct WaitQueue {
     entries: BTreeMap<Position, Entry>,
     /// The total cost of the waiting requests.
     units: u64,
-    /// `None` in the wait queue of a `queue`.
+    /// `None` if the wait queue belongs to a `queue`.
     last_refusal: Option<LastRefusal>,
     /// The turn of the request that left a `queue` most recently, and the time when it left.
     last_turn: Option<(Micros, Instant)>,
 }
 
-/// The position of a request in a wait queue: by its turn (us of the deciding clock), then by its arrival. Requests without a turn have
-/// turn 0.
+/// The position of a request in a wait queue. Requests are ordered by turn (in us, by the clock that decided), then by arrival. A request
+/// without a turn has turn 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     turn: Micros,
@@ -121,7 +121,7 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastRefusal {
     pub(crate) verdict: Verdict,
-    /// The time of the decision by the deciding clock, in us since the epoch.
+    /// The time of the decision in us since the epoch, by the clock that decided.
     pub(crate) now: Micros,
     pub(crate) came: Instant,
 }
@@ -162,12 +162,12 @@ impl WaitQueues {
         self.0.abandoned.holders()
     }
 
-    /// Takes a permit for an exchange whose client has left. `None` if there are too many such exchanges, or too many of this address.
+    /// Takes a permit for an exchange whose client has left. `None` if too many such exchanges run, in total or for this address.
     pub(crate) fn abandon(&self, address: IpAddr) -> Option<Permit> {
         self.0.abandoned.take(address, 1)
     }
 
-    /// Returns the bound on calls to the store by waiting requests.
+    /// Returns the schedule of the store calls that heads of wait queues make while they wait for holds.
     pub(crate) fn retries(&self) -> &Retries {
         &self.0.retries
     }
@@ -176,7 +176,8 @@ impl WaitQueues {
         self.shard(key).get(key)?.last_refusal
     }
 
-    /// Joins the end of a wait queue, and creates the wait queue if no request waits. `None` if there is no room for this address.
+    /// Joins the end of a wait queue, and creates the wait queue if no request waits. `None` if the wait queue is full, or if too few
+    /// permits are left for this address.
     pub(crate) fn join(
         &self,
         key: QueueKey,
@@ -193,8 +194,8 @@ impl WaitQueues {
         self.stand(key, permit, turn, 0, None)
     }
 
-    /// Takes the permits that a request needs to wait. There are [`MAX_WAITING`] in total, and dropping a permit frees it. `None` if too
-    /// few are left for this address.
+    /// Takes the permits that a request needs to wait. There are [`MAX_WAITING`] permits in total. Dropping the [`Permit`] frees its
+    /// permits. `None` if too few are left for this address.
     pub(crate) fn permit(&self, sender: impl Into<Sender>) -> Option<Permit> {
         let Sender { address, permits } = sender.into();
         self.0.permits.take(address, permits)
@@ -276,7 +277,7 @@ impl Waiter {
         })
     }
 
-    /// Leaves the wait queue, and records the turn and the time.
+    /// Leaves the wait queue. Records the request's turn and the current time for [`distance`](Self::distance).
     pub(crate) fn go(self) {
         if let Some(queue) = self.queues.shard(&self.key).get_mut(&self.key) {
             queue.last_turn = Some((self.position.turn, Instant::now()));
@@ -323,12 +324,12 @@ impl Drop for Waiter {
 }
 
 impl LastRefusal {
-    /// Returns the time until the refused request fits; zero if the time has passed.
+    /// Returns the time until the limit can admit the refused request; zero if this time has passed.
     pub(crate) fn left(&self) -> Duration {
         Duration::from_micros(self.verdict.retry_after).saturating_sub(self.came.elapsed())
     }
 
-    /// Returns the refusal with its times updated to now, for a request that fits after the time `left`.
+    /// Returns the refusal with its times counted from now. `left` is the time until the limit can admit the request.
     pub(crate) fn refusal(&self, left: Duration) -> (Verdict, Micros) {
         let since = micros(self.came.elapsed());
         let retry_after = micros(left).max(1);

@@ -38,7 +38,7 @@ pub(crate) struct Admission<'a> {
 }
 
 impl Admission<'_> {
-    /// Decides a request, which may have to wait for the decision. Returns the time that it waited.
+    /// Decides a request, which may have to wait until it is admitted. Returns the decision, and the time that the request waited.
     pub(crate) async fn decide(&self, rule_charges: &RuleCharges<'_>) -> (Reply, Duration) {
         let began = Instant::now();
         let mut waited = Duration::ZERO;
@@ -54,7 +54,7 @@ impl Admission<'_> {
                     .saturating_sub(began.elapsed());
                 let came = timeout(longest, waiter.first()).await;
                 waited = began.elapsed();
-                // The wait queue exists while this request waits in it, so it has a last refusal.
+                // While this request waits in the wait queue, the wait queue exists and has a last refusal.
                 if came.is_err()
                     && let Some(last_refusal) = waiter.last_refusal()
                 {
@@ -131,8 +131,8 @@ impl Admission<'_> {
         }
     }
 
-    /// Joins the end of the first wait queue that exists at these limits, and returns the index of its limit. Refuses the request if the
-    /// wait queue is full, or would not admit the request in time.
+    /// Joins the first wait queue that exists for these charges, at its end. Returns the index of the charge; `None` if no wait queue
+    /// exists. Refuses the request if the wait queue is full, or if the request's turn would come too late.
     fn behind(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -164,7 +164,7 @@ impl Admission<'_> {
     }
 
     /// Takes a permit to wait for a turn in a `queue`, before the request is charged. If no permit is left, a request that would have to
-    /// wait is refused. A request that need not wait goes on without a permit.
+    /// wait is refused. A request that need not wait gets no permit, and is not refused.
     pub(crate) async fn room(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -209,8 +209,8 @@ impl Admission<'_> {
         else {
             return Duration::ZERO;
         };
-        // When the limits were read, a request without a permit did not have to wait. Another request came in between. The request is
-        // already charged, so it gets a permit beyond the bound.
+        // A request without a permit did not have to wait when `room` read the limits. Since that call, another request was admitted first.
+        // This request is already charged, so it gets a permit beyond the bound.
         let permit = permit.unwrap_or_else(|| self.wait_queues.permit_beyond(self.sender));
         let Some(waiter) = self
             .wait_queues
@@ -223,7 +223,7 @@ impl Admission<'_> {
         // Requests with earlier turns may be late.
         waiter.first().await;
         let distance = waiter.distance();
-        // Timers are no finer than `SHORTEST`. A `queue` with shorter distances must not sleep, or it could not catch up.
+        // A sleep takes at least `SHORTEST`. A `queue` with shorter distances must not sleep, because it could not catch up.
         if distance >= SHORTEST {
             sleep(distance).await;
         }
@@ -265,7 +265,8 @@ fn longest<'d>(
     longest
 }
 
-/// Makes a refusal from the last refusal of the limit with this index. The other limits have no verdict, because they were not checked.
+/// Makes a refusal from the last refusal in the wait queue of charge `nth`. `ahead` is added to its retry time. The other limits have no
+/// verdict, because they were not checked.
 fn refusal(
     rule_charges: &RuleCharges<'_>,
     nth: usize,
@@ -277,8 +278,8 @@ fn refusal(
     uncharged(Via::Remembered, now, verdicts)
 }
 
-/// Makes the refusal of a request that may not wait. Its retry time is the time of its turn. Only the limits with a `queue` have verdicts,
-/// and no limit was charged.
+/// Makes the refusal of a request that got no permit to wait. The retry time ends when the request's turn would have come. Only the limits
+/// with a `queue` have verdicts, and no limit was charged.
 fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision {
     let now = outlooks.iter().map(|outlook| outlook.now).max();
     let mut outlooks = outlooks.iter();
@@ -298,7 +299,7 @@ fn turned_away(rule_charges: &RuleCharges<'_>, outlooks: &[Outlook]) -> Decision
     uncharged(Via::Here, now.unwrap_or_default(), verdicts)
 }
 
-/// Makes a refusal without charges. `verdicts` has the verdict of each limit, and the verdict's time.
+/// Makes a refusal without charges. `verdicts` contains the verdict of each limit, with the time of the verdict.
 fn uncharged(
     via: Via,
     now: Micros,

@@ -12,18 +12,19 @@ use crate::Reset;
 
 /// The header with the capacity of the limit that the three headers describe.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// The header with the units that are left.
+/// The header with the units that are left of the limit in [`X_RATELIMIT_LIMIT`].
 pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// The header with the time when all units are free again: seconds since the epoch or from now, rounded up.
+/// The header with the time when all units of the limit in [`X_RATELIMIT_LIMIT`] are free again, in seconds since the epoch or from now,
+/// rounded up.
 pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The IETF's header with the quota and the window of each limit.
 pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// The IETF's header with the units that are left of one limit.
+/// The IETF's header with the units that are left of the limit in [`X_RATELIMIT_LIMIT`].
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Returns the index of the rule that the headers describe. For a refused request it is the rule with the longest wait. For an admitted
-/// request, only rules that count this caller alone are compared. The rule with the smallest share left is chosen, and of equal shares the
-/// one with the longer reset. Limits that only observe are never described.
+/// request, only rules that count this caller alone are compared. The chosen rule has the smallest share of its units left. If shares are
+/// equal, the rule with the longer reset is chosen. Limits that only observe are never described.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
     verdicts: impl Iterator<Item = LimitVerdict<'a>>,
@@ -85,7 +86,7 @@ pub(crate) fn write(
     }
 }
 
-/// Writes a number as a value, at half the cost of `HeaderValue::from`, which allocates twice.
+/// Writes a number as a header's value. `HeaderValue::from` would allocate twice and take twice the time.
 pub(crate) fn digits(number: u64) -> HeaderValue {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(number);

@@ -10,8 +10,8 @@ use super::refusal::whole_seconds;
 /// The largest integer that a structured field can have.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// Writes the policy of each of `limits`, and the units that are left of `tightest` by its `verdict`. Keeps the upstream's own items, and
-/// adds these after them.
+/// Writes the policy of each of `limits`, and the units that are left of `tightest` by its `verdict`. If the upstream has sent items of its
+/// own, they stay in front.
 pub(crate) fn write<'a>(
     headers: &mut HeaderMap,
     limits: impl Iterator<Item = &'a Limit>,
@@ -35,7 +35,7 @@ pub(crate) fn write<'a>(
 }
 
 /// Writes one item: the limit's name, its quota, and the window in seconds, rounded up. An item has no window if the window is shorter than
-/// a second. For `concurrency` the item's unit is running requests.
+/// a second. For `concurrency` the item's unit is the running request.
 fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
     item(text, limit.name());
@@ -47,21 +47,22 @@ fn policy(text: &mut String, limit: &Limit) {
     }
 }
 
-/// Writes the name of a limit, which needs no escapes. Does not use `write!`, which would double the time for a header.
+/// Writes the name of a limit in quotes. Names of limits need no escapes. `write!` would double the time for a header.
 fn item(text: &mut String, name: &str) {
     text.push('"');
     text.push_str(name);
     text.push('"');
 }
 
-/// Writes a number as a parameter of an item. A larger number than structured fields allow becomes the largest that they allow.
+/// Writes a number as a parameter of an item. A number above [`LARGEST`] is written as [`LARGEST`].
 fn parameter(text: &mut String, name: &str, number: u64) {
     text.push_str(name);
     text.push_str(itoa::Buffer::new().format(number.min(LARGEST)));
 }
 
 /// Returns the units that a client may use now, and the seconds for which these units last. In a window, the units last until its end. In a
-/// bucket, they last for the time in which the bucket's rate adds the same number. After a refusal, there are 0 units until the retry time.
+/// bucket, the units last for the time in which the bucket's rate adds this number of units. After a refusal, the result is 0 units until
+/// the retry time.
 fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     if !verdict.allowed {
         return (0, whole_seconds(verdict.retry_after));
@@ -75,7 +76,7 @@ fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     (left, time.div_ceil(1_000_000))
 }
 
-/// Returns the time in which a bucket's own rate admits `amount` units.
+/// Returns the time in which a bucket's rate adds `amount` units.
 fn paced(quota: &Quota, amount: u64) -> Micros {
     let time = u128::from(quota.period()) * u128::from(amount);
     let time = time.div_ceil(u128::from(quota.capacity().max(1)));
@@ -83,7 +84,7 @@ fn paced(quota: &Quota, amount: u64) -> Micros {
     u64::try_from(time).unwrap_or(Micros::MAX)
 }
 
-/// Appends `ours` to a list field. Joins all items into one line.
+/// Appends `ours` to a list field, and joins all lines of the field into one.
 fn add(headers: &mut HeaderMap, name: HeaderName, ours: String) {
     let value = match headers.contains_key(&name) {
         false => HeaderValue::try_from(ours).ok(),

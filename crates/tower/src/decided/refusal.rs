@@ -10,11 +10,11 @@ use super::headers::digits;
 use crate::{Reject, Rule};
 use tidegate_identity::{Credentials, Required};
 
-/// The bytes reserved for problem details, in most cases enough.
+/// The bytes that are reserved for the JSON of problem details. Most fit into them without a reallocation.
 const USUAL: usize = 320;
 
-/// The number of headers reserved for a refusal, including the rate-limit headers and the request ID. A map that outgrows this number is
-/// copied.
+/// The number of headers for which a refusal's header map has room, including the rate-limit headers and the request ID. A map with more
+/// headers is copied.
 const HEADERS: usize = 8;
 
 /// The answer to a request that is not forwarded, with the `error` of its problem details.
@@ -46,7 +46,7 @@ pub(crate) fn problem(status: StatusCode, error: &'static str, detail: &str) -> 
     respond(&Problem::of(status, error, detail))
 }
 
-/// Returns 429, or the answer that `reject` defines, for a request over a limit.
+/// Returns the answer to a request over a limit: 429, or the status and the body that `reject` defines.
 pub(crate) fn too_many<'a>(
     refused: impl Iterator<Item = (&'a Rule, &'a Verdict)> + Clone,
     reject: &Reject,
@@ -126,7 +126,7 @@ const fn missing(required: Required) -> (&'static str, &'static str, &'static st
     ("credentials_required", detail, challenge)
 }
 
-/// Returns 403: the client is listed under `deny`.
+/// Returns 403 for a client that is listed under `deny`, or blocked by an override.
 pub(crate) fn denied() -> Refusal {
     let detail = "This client is denied access.";
     problem(StatusCode::FORBIDDEN, "denied", detail)
@@ -197,8 +197,8 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Returns whether a text needs no escapes in JSON. Checks every byte, because a check of several bytes at once is ten times as fast as a
-/// search for the first special byte.
+/// Returns whether a text needs no escapes in JSON. Does not stop at the first special byte: without an early end, the CPU checks several
+/// bytes at once, ten times as fast.
 fn is_plain(text: &str) -> bool {
     let is_special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
     !text.bytes().fold(false, |any, byte| any | is_special(byte))
@@ -222,7 +222,7 @@ fn answer(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Bytes>
     response
 }
 
-/// Rounds up to whole seconds, at least 1: a client that retried at once would be refused again.
+/// Rounds up to whole seconds. Returns at least 1, because a client that retries at once would be refused again.
 pub(crate) fn whole_seconds(micros: Micros) -> u64 {
     micros.div_ceil(1_000_000).max(1)
 }

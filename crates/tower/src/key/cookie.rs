@@ -1,8 +1,8 @@
 //! Reads a cookie's value for a key.
 //!
 //! Servers read a `Cookie` header in different ways. For a name with several values, some servers take the first value and others the last.
-//! Some split at commas or blanks, some ignore case, and some decode escapes. If servers may read different values, the cookie counts as
-//! missing here.
+//! Some servers split at commas or blanks, some ignore case, and some decode escapes. If servers may read different values, this module
+//! treats the cookie as missing.
 
 use std::borrow::Cow;
 
@@ -36,8 +36,8 @@ fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     })
 }
 
-/// Counts the places where some server may find the name before a `=`. Takes time linear in the length of the line, because clients can
-/// send long lines.
+/// Counts the places of the line where at least one kind of server may find the name before a `=`. Takes time linear in the length of the
+/// line, because clients can send long lines.
 fn count_named(line: &[u8], name: &str) -> usize {
     let ends_other = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b',' | b'"');
     let is_named = |before: &[u8]| {
@@ -53,8 +53,8 @@ fn count_named(line: &[u8], name: &str) -> usize {
         .count()
 }
 
-/// Whether all servers read the value to its end. Some end it at a blank, a comma or a quote, which RFC 6265, 4.1.1, does not allow in
-/// values.
+/// Whether all servers read the value to its end. Some servers end a value at a blank, a comma or a quote. RFC 6265, 4.1.1, does not allow
+/// these characters in values.
 fn is_whole(value: &[u8]) -> bool {
     let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b'"');
     !in_quotes(value).unwrap_or(value).iter().any(ends)

@@ -9,10 +9,10 @@ use foldhash::fast::RandomState;
 
 use tidegate_identity::Client;
 
-/// The number of clients that a thread caches. They take 30 KB, and at most [`MAX_NAME`] bytes for each name.
+/// The number of clients that a thread caches. The table takes 30 KB, and each name at most [`MAX_NAME`] bytes more.
 const CELLS: usize = 512;
 
-/// The longest cached name in bytes, a bound on memory. A client with a longer name is hashed at every request.
+/// The longest cached name in bytes, which bounds the memory of the cache. A client with a longer name is hashed at every request.
 const MAX_NAME: usize = 128;
 
 thread_local! {
@@ -23,7 +23,7 @@ thread_local! {
 #[derive(Default)]
 struct Recent {
     random: RandomState,
-    /// Empty until the first client comes.
+    /// Empty until the thread hashes its first client.
     cells: Vec<Option<Entry>>,
 }
 

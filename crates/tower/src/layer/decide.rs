@@ -18,7 +18,7 @@ impl Enforced {
         assessment: Assessment,
         sender: Sender,
     ) -> Given {
-        // `plan` leaves the caller first, because the charges borrow from it: a plan can have limits of its own.
+        // The charges borrow limits from `plan`, so `plan` must be moved out of the caller before `decided` takes the caller.
         let plan = caller.plan.take();
         let mut decided = Decided::of(caller, &self.policy);
         let reply = match rule_charges(&self.policy, &mut decided, assessment, plan.as_ref()) {
@@ -42,7 +42,7 @@ impl Enforced {
             },
             false => None,
         };
-        // Boxed, so that requests that cannot wait reserve no memory for a wait.
+        // The future of a wait is boxed. So requests that cannot wait reserve no memory for it.
         let reply = if self.may_wait {
             let (reply, waited) = Box::pin(admission.decide(rule_charges)).await;
             decided.waited += waited;
@@ -84,8 +84,8 @@ fn given(mut decided: Decided, plan: Option<ClientPlan>, reply: Option<Reply>) -
     (decided, reply.reservation)
 }
 
-/// Returns the charges of a request whose client has this `plan`. `None` if the request is denied, or costs more than a limit can ever
-/// admit.
+/// Returns the charges of a request whose client has this `plan`. `None` if the request is denied, if it costs more than a limit can ever
+/// admit, or if no limit charges it.
 fn rule_charges<'a>(
     policy: &'a Policy,
     decided: &mut Decided,

@@ -1,11 +1,11 @@
 //! Refuses requests by their address before a token is verified.
 //!
-//! Verifying a signature takes the same time as forwarding a request (36 us for an RSA key). Any client can send signatures. So a limit per
-//! address refuses a request first if it would refuse the request with any token.
+//! Verifying a signature takes the time of a whole request (36 us for an RSA key), and any client can send signatures. So a limit per
+//! address refuses a request before the verification if it would refuse the request with any token.
 //!
-//! Only limits whose refusals do not depend on the client's name are checked here. Such a limit is counted per address, and perhaps per
-//! other parts of the request that no credentials change. Plans do not change its numbers, and its refusals do not wait. The check makes no
-//! charge, so a request that passes it is charged once, later.
+//! Only limits whose refusals do not depend on the client's name are checked here. Such a limit is counted per address. It may also be
+//! counted per other parts of the request, if credentials do not change them. Plans do not change its numbers, and a refused request does
+//! not wait. The check makes no charge, so a request that passes it is charged once, later.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
         let limit = of_plan.as_ref();
         limit.is_some_and(|limit| Arc::ptr_eq(limit, &rule.limit))
     };
-    // The cache has Redis's refusals only for limits in mode `exact`.
+    // With Redis, the store caches refusals only for limits in mode `exact`.
     let is_known = matches!(store, Store::Memory(_)) || rule.limit.mode() == Mode::Exact;
     is_by_address
         && is_known
@@ -49,8 +49,8 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
 }
 
 impl Enforced {
-    /// Returns the refusal of a request whose credentials need not be verified, if there is one. A denied address is always refused. A
-    /// limit's refusal of an address applies only if the request has a token.
+    /// Returns a refusal if the request is refused whatever its credentials are. A denied address is always refused. A limit's refusal of
+    /// an address applies only if the request has a token.
     pub(super) fn early<B>(&self, request: &Request<B>) -> Option<Decided> {
         let table = self.overrides.table.load();
         let table = table.as_deref().map(|table| &**table);

@@ -20,7 +20,8 @@ pub(crate) struct Reply {
 }
 
 impl Admission<'_> {
-    /// Calls the store, and collects the holds of the decision. The call continues if the client leaves, because its holds must be ended.
+    /// Calls the store, and collects the holds of the decision. If the client leaves, the call continues, because the holds that it makes
+    /// must be ended.
     pub(crate) async fn ask(&self, rule_charges: &RuleCharges<'_>) -> Reply {
         if let Store::Memory(memory) = self.store {
             // This call has no `await`, so a client that leaves cannot interrupt it.
