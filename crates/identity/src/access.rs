@@ -1,7 +1,7 @@
 //! Decides which callers are refused or exempt, by `deny`, `require`, `allow` and `exempt`.
 //!
-//! `deny` is checked first, then `require`, `allow` and `exempt`. So for a client that is listed twice, the stricter list counts. An
-//! `allow` list without names is checked together with `deny`, by the address alone.
+//! `deny` is checked first, then `require`, `allow` and `exempt`. So if two lists contain a client, the stricter list counts. An `allow`
+//! list without names is checked together with `deny`, by the address alone.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use crate::{Caller, Credentials};
 pub struct AccessLists {
     /// Clients whose requests are answered with 403.
     pub deny: ClientList,
-    /// The only clients whose requests are not answered with 403. `None` allows all clients.
+    /// The only clients that are allowed. Requests of other clients are answered with 403. `None` allows all clients.
     pub allow: Option<AllowList>,
-    /// Clients that are exempt. The gateway's list exempts from all limits, a route's list from the limits of the route.
+    /// Clients that are exempt from limits. The gateway's list exempts from all limits, and a route's list exempts from the limits that the
+    /// route lists.
     pub exempt: ClientList,
     /// The credentials that a request must show.
     pub require: Option<Required>,
 }
 
-/// The only clients that are not denied.
+/// A list of the only clients that are allowed.
 #[derive(Clone, Debug)]
 pub struct AllowList {
     list: ClientList,
@@ -31,7 +32,7 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Makes a list that is written at `place`.
+    /// Makes an `allow` list. `place` is the list's place in the configuration.
     pub fn new(list: ClientList, place: impl Into<Arc<str>>) -> Self {
         let itself = ListEntry::of_allow_list(place.into());
         Self { list, itself }
@@ -66,25 +67,25 @@ pub struct Access {
     has_exempt: bool,
 }
 
-/// Clients that are exempt from limits.
+/// The lists of clients that are exempt from limits of one route.
 #[derive(Debug)]
 struct Exempt {
-    /// From all limits.
+    /// Clients that are exempt from all limits.
     all: ClientList,
-    /// From the limits that the route lists.
+    /// Clients that are exempt from the limits that the route lists.
     route: ClientList,
-    /// From the limit of each rule, by the rule's index.
+    /// For each rule, by its index: clients that are exempt from the rule's limit.
     limits: Box<[ClientList]>,
     /// The number of rules that are charged on every route. They come before the route's own rules.
     always: usize,
 }
 
-/// A caller's entries in a list: by address, and by name.
+/// A caller's two entries in a list: the entry for its address, and the entry for its name.
 type Entries<'l> = [Option<&'l ListEntry>; 2];
 
 impl Access {
     /// Joins the lists of the gateway, the route and the route's limits. Returns `None` if no list has an effect. The first `always` limits
-    /// are charged on every route, so a route's `exempt` does not exempt from them.
+    /// are charged on every route, so a route's `exempt` does not apply to them.
     pub fn new(
         gateway: &AccessLists,
         deny_file: Option<&NetworkFile>,
@@ -133,22 +134,22 @@ impl Access {
         listed.cloned().or_else(in_file).or_else(not_allowed)
     }
 
-    /// Returns an `allow` list with names that has neither the caller's address nor a name that the caller has shown.
-    /// [`Self::denies_address`] checks lists without names.
+    /// Returns the entry of an `allow` list that contains neither the caller's address nor a name that the caller has shown. Checks only
+    /// lists with names, because [`Self::denies_address`] checks the other lists.
     fn lacks(&self, caller: &Caller) -> Option<&ListEntry> {
         let mut with_names = self.allow.iter().filter(|allow| allow.list.has_names());
         let lacking = with_names.find(|allow| !allow.has(caller));
         lacking.map(|allow| &allow.itself)
     }
 
-    /// Returns the entry that denies a caller by any name that the caller has shown.
+    /// Returns an entry of `deny` for any name that the caller has shown.
     fn denies_name(&self, caller: &Caller) -> Option<&ListEntry> {
         let mut names = caller.names();
         names.find_map(|name| self.deny.iter().find_map(|list| name.listed_in(list)))
     }
 
-    /// Returns the entry that exempts a caller from the rule with this index. If a caller has several names, only the client's name
-    /// exempts.
+    /// Returns the entry that exempts a caller from the rule with this index. The address and the client's name are looked up, but not
+    /// other names of the caller.
     pub fn exempts(&self, caller: &Caller, index: usize) -> Option<&ListEntry> {
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| entries(list, caller));
         self.exempt.widest(caller, index, all, route)
@@ -181,8 +182,8 @@ impl Access {
         self.deny_file.is_some() || lists.any(ClientList::has_networks)
     }
 
-    /// Returns the verdict on a caller whose address is not denied. `None` if no list denies or exempts it. Refuses a caller that lacks
-    /// required credentials. `is_preflight` looks up headers, so it is called only before a refusal.
+    /// Returns the verdict on a caller whose address is not denied. `None` if no list denies or exempts the caller. If the caller lacks
+    /// required credentials, refuses its credentials. `is_preflight` costs time, so it is called only before a refusal.
     pub fn judge(
         &self,
         caller: &mut Caller,
@@ -198,7 +199,8 @@ impl Access {
         {
             caller.refuse(Credentials::Missing(required));
         }
-        // A caller whose credentials are refused gets 401, not 403. With valid ones, it may show a name that the list has.
+        // A caller whose credentials are refused gets 401, not 403. With valid credentials, the caller may have a name that the `allow`
+        // list contains.
         if caller.refused.is_none()
             && let Some(entry) = self.lacks(caller)
             && !is_preflight()
@@ -209,7 +211,7 @@ impl Access {
             return None;
         }
         let mut exempt = None;
-        // These two lists are the same for all rules, so they are searched once.
+        // The lists `all` and `route` are the same for all rules, so they are searched once.
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| entries(list, caller));
         for index in 0..self.exempt.limits.len() {
             if let Some(entry) = self.exempt.widest(caller, index, all, route) {
@@ -226,7 +228,7 @@ impl Exempt {
         [&self.all, &self.route].into_iter().chain(&self.limits)
     }
 
-    /// Returns the lists that count for the rule with this index, the widest first.
+    /// Returns the lists that exempt from the rule with this index. The list that exempts from the most limits comes first.
     fn of_rule(&self, index: usize) -> impl Iterator<Item = &ClientList> {
         let limit = self.limits.get(index);
         let route = limit.filter(|_| index >= self.always).map(|_| &self.route);
@@ -234,7 +236,8 @@ impl Exempt {
         [all, route, limit].into_iter().flatten()
     }
 
-    /// Returns the entry of the widest list that exempts a caller from the rule with this index, by address or else by name.
+    /// Returns the entry that exempts a caller from the rule with this index. An entry for the address takes precedence over an entry for
+    /// the name, and then a list for more limits over a list for fewer.
     fn widest<'l>(
         &'l self,
         caller: &Caller,
@@ -267,7 +270,7 @@ fn entries<'l>(list: &'l ClientList, caller: &Caller) -> Entries<'l> {
 pub enum AccessVerdict {
     /// The request is answered with 403, because of this entry.
     Denied(ListEntry),
-    /// Some limits do not charge the request.
+    /// The request is exempt from at least one limit.
     Exempt {
         /// One bit per rule, set if the rule does not charge the request. There are at most [`tidegate_store::MAX_CHARGES`] rules.
         rules: u64,

@@ -15,7 +15,8 @@ const NAT64: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
 /// The most hops that are read. No request passes 100 proxies.
 const MAX_HOPS: usize = 100;
 
-/// The source of a request's address, if a trusted proxy sent the request. Other peers cannot set the address.
+/// The part of a request that contains the client's address, if a trusted proxy sent the request. The address of any other request is the
+/// peer's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressFrom {
     /// `X-Forwarded-For`: one address per hop.
@@ -23,7 +24,7 @@ pub enum AddressFrom {
     XForwardedFor,
     /// `Forwarded` (RFC 7239): its `for` parameters.
     Forwarded,
-    /// No header: the connection itself, whose address may come from a PROXY protocol header.
+    /// No header: the address of the connection. The address may come from a PROXY protocol header.
     Connection,
 }
 
@@ -31,7 +32,7 @@ pub enum AddressFrom {
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Network>);
 
-/// A network in the form that comparisons need. `IpNet` would compute its first and last address for each request.
+/// A network, stored as its first address and its mask. With `IpNet`, each comparison would compute the network's first and last address.
 #[derive(Clone, Copy, Debug)]
 enum Network {
     V4 { start: u32, mask: u32 },
@@ -92,7 +93,7 @@ impl TrustedProxies {
     }
 
     /// Returns the address that the request came from. If the peer is not trusted, this is the peer's address. Otherwise it is the
-    /// right-most hop that is not trusted. An entry that is no address ends the search at the last valid hop, so callers cannot choose
+    /// right-most hop that is not trusted. If an entry is not an address, the search ends at the last valid hop. So callers cannot choose
     /// their address.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap, from: AddressFrom) -> IpAddr {
         if !self.contains(peer) {
@@ -113,7 +114,8 @@ impl TrustedProxies {
         }
     }
 
-    /// Goes back from the peer, hop by hop, while hops are valid and trusted. Reads at most [`MAX_HOPS`] hops.
+    /// Follows the hops from the peer towards the client while hops are valid and trusted. Returns the last valid hop. Reads at most
+    /// [`MAX_HOPS`] hops.
     fn walk(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut origin = peer;
         for hop in hops.take(MAX_HOPS) {
@@ -129,8 +131,8 @@ impl TrustedProxies {
     }
 }
 
-/// Returns the network that counts as one address: the whole address of IPv4, the first `ipv6_prefix` bits of IPv6. IPv4 that is written as
-/// IPv6 (mapped, or translated by NAT64) counts as IPv4.
+/// Returns the network that counts as one address: the whole address of IPv4, the first `ipv6_prefix` bits of IPv6. An IPv6 address that
+/// stands for an IPv4 address (mapped, or translated by NAT64) counts as IPv4.
 pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if address.octets()[..12] == NAT64 => {
@@ -141,8 +143,8 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// Returns the network of an address that [`network`] returned. Does not check for IPv4 again, because an IPv6 address without its last
-/// bits may look like an address of NAT64.
+/// Cuts an address that [`network`] returned to its network. Does not check for NAT64 again, because an IPv6 address without its last bits
+/// may look like an address of NAT64.
 pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
         IpAddr::V6(address) => {
@@ -173,7 +175,7 @@ fn parse(hop: &[u8]) -> Option<IpAddr> {
     v4.or_else(|| without_zone(hop).parse().ok().map(IpAddr::V6))
 }
 
-/// Removes a zone. It names a network interface of the proxy, and does not identify a client.
+/// Removes the zone of an address, such as `%eth0`. A zone names a network interface of the proxy, and does not identify a client.
 fn without_zone(address: &str) -> &str {
     address
         .split_once('%')

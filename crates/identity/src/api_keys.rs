@@ -1,4 +1,4 @@
-//! Listed API keys: stored as hashes, so that the time of a lookup leaks no key.
+//! Listed API keys. They are stored as hashes, so that the time of a lookup reveals no key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ pub enum UnknownKey {
     FallThrough,
     /// The request is answered with 401.
     Reject,
-    /// Each distinct key is a client, for keys that only the upstream can verify.
+    /// Each distinct key is a client. This is for keys that only the upstream can verify.
     Accept,
 }
 
-/// The listed keys, by hash. Cheap to clone; all clones see a [`ApiKeys::replace`].
+/// The listed keys, by hash. Clones are cheap and share the keys, so [`ApiKeys::replace`] changes all clones.
 ///
-/// Keys are random, so one round of SHA-256 is enough: there is no dictionary to try. The time of a lookup may reveal a part of a listed
-/// hash. No key can be computed from a hash, so this leaks no key.
+/// Keys are random, so attackers cannot find a key by hashing a dictionary, and one round of SHA-256 is enough. The time of a lookup may
+/// reveal a part of a listed hash, but no key can be computed from a hash.
 #[derive(Clone, Debug)]
 pub struct ApiKeys(Arc<ArcSwap<Table>>);
 
@@ -48,8 +48,8 @@ type Table = HashMap<[u8; 32], Entry>;
 struct Entry {
     client: KeyClient,
     expires: Option<Duration>,
-    /// The time of the key's last use, in seconds since the epoch; 0 if it was not used since the process started. All tables with the key
-    /// share this value.
+    /// The time of the key's last use, in seconds since the epoch; 0 if the key was not used since the process started. All tables with the
+    /// key share this value.
     used: Arc<AtomicU64>,
 }
 
@@ -60,7 +60,7 @@ pub struct KeyUse {
     pub sha256: [u8; 32],
     /// The time since the epoch at which the key expires. `None` if it never expires.
     pub expires: Option<Duration>,
-    /// The time of its last use, in seconds since the epoch. `None` if it was not used since the process started.
+    /// The time of the key's last use, in seconds since the epoch. `None` if the key was not used since the process started.
     pub last_used: Option<u64>,
 }
 
@@ -77,13 +77,13 @@ impl ApiKeys {
         Self(Arc::new(ArcSwap::from_pointee(table(keys, &Table::new()))))
     }
 
-    /// Replaces all listed keys by these. A key that stays keeps the time of its last use.
+    /// Replaces all listed keys by `keys`. A key that was listed before keeps the time of its last use.
     pub fn replace(&self, keys: impl IntoIterator<Item = ListedKey>) {
         let next = table(keys, &self.0.load());
         self.0.store(Arc::new(next));
     }
 
-    /// Takes over the times of last use from `before`, for keys that both tables have.
+    /// Copies the times of last use from `before`, for keys that both tables have.
     pub(crate) fn take_uses(&self, before: &Self) {
         let before = before.0.load();
         let mut next = Table::clone(&self.0.load());
@@ -95,7 +95,7 @@ impl ApiKeys {
         self.0.store(Arc::new(next));
     }
 
-    /// Returns the listed keys of this client, each with its last use.
+    /// Returns the listed keys of the client with this name, each with its last use.
     pub(crate) fn uses(&self, name: &str) -> Vec<KeyUse> {
         let table = self.0.load();
         let own = table
@@ -109,7 +109,7 @@ impl ApiKeys {
         uses.collect()
     }
 
-    /// Returns the names of all listed keys, in no order.
+    /// Returns the names of all listed keys, in no particular order.
     pub fn names(&self) -> Vec<Arc<str>> {
         let table = self.0.load();
         let names = table.values().map(|entry| entry.client.name.clone());
@@ -123,7 +123,7 @@ impl ApiKeys {
         clients.find(|client| &*client.name == name).cloned()
     }
 
-    /// Returns the name of a listed key, if the key has expired.
+    /// Returns the name of a listed key that has expired. `None` for any other key.
     pub(crate) fn expired(&self, sha256: &[u8; 32]) -> Option<Arc<str>> {
         let table = self.0.load();
         let entry = table.get(sha256)?;
@@ -141,7 +141,7 @@ impl ApiKeys {
             return None;
         }
         let seconds = now.as_secs();
-        // The time is written about once a second. More writes to shared memory would slow down all cores that serve this client.
+        // The time is written at most about once a second. More writes to shared memory would slow down all cores that serve this client.
         if entry.used.load(Ordering::Relaxed) != seconds {
             entry.used.store(seconds, Ordering::Relaxed);
         }
@@ -156,7 +156,7 @@ impl Entry {
     }
 }
 
-/// Returns the time since the epoch. If the clock is before the epoch, returns 0, so that no key expires.
+/// Returns the time since the epoch. If the clock shows a time before the epoch, returns 0, so that no key counts as expired.
 fn since_epoch() -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.unwrap_or_default()

@@ -7,19 +7,19 @@ use tidegate_net::tls::ClientCertificate;
 /// The part of a client's certificate that names the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertificateName {
-    /// The first DNS name among its alternative names.
+    /// The first DNS name among the certificate's alternative names.
     #[default]
     SanDns,
-    /// The first URI among its alternative names.
+    /// The first URI among the certificate's alternative names.
     SanUri,
-    /// The common name of its subject.
+    /// The common name of the certificate's subject.
     Cn,
     /// The SHA-256 of the certificate.
     Fingerprint,
 }
 
 impl CertificateName {
-    /// All parts, as they are written in YAML.
+    /// All parts, each with its word in YAML.
     pub const ALL: [(&'static str, Self); 4] = [
         ("san_dns", Self::SanDns),
         ("san_uri", Self::SanUri),

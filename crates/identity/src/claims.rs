@@ -1,4 +1,4 @@
-//! Claims of verified tokens, which limits are counted per.
+//! Claims of verified tokens, for limits that are counted per claim.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Claims(Box<[(Arc<str>, ClaimValue)]>);
 pub struct ClaimValue(Box<[Box<str>]>);
 
 impl Claims {
-    /// Returns the claims of a token with these names. Leaves out claims whose values limits cannot be counted per.
+    /// Returns those claims of a token whose names are in `names`. Leaves out claims whose value cannot be part of a key, such as objects.
     pub fn of(names: &[Arc<str>], claims: &Map<String, Value>) -> Self {
         let named = names.iter().filter_map(|name| {
             let value = ClaimValue::of(at(claims, name)?)?;
@@ -33,7 +33,7 @@ impl Claims {
         named.map(|(_, value)| value)
     }
 
-    /// Adds the claims of another token. A claim that is there already keeps its value.
+    /// Adds the claims of another token. If both tokens have a claim, the value of the first token stays.
     pub(crate) fn add(&mut self, others: Self) {
         if self.0.is_empty() {
             *self = others;
@@ -64,7 +64,7 @@ impl ClaimValue {
         Some(Self(members.into()))
     }
 
-    /// Returns its texts, sorted. There is at least one.
+    /// Returns the texts of the value, sorted; at least one.
     pub fn members(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|member| &**member)
     }
@@ -76,8 +76,8 @@ impl fmt::Display for ClaimValue {
     }
 }
 
-/// Returns the claim of this name. If no claim has the whole name, the part before a dot names an object, and the rest names a member of
-/// it.
+/// Returns the claim of this name. If no claim has the whole name, the part before the first dot names an object, and the text after the
+/// dot names a member of this object.
 pub(crate) fn at<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     if let Some(value) = claims.get(name) {
         return Some(value);

@@ -8,18 +8,18 @@ use arc_swap::ArcSwap;
 use crate::client_table::{ClientTable, ListedClient};
 use crate::networks::NetworkTable;
 
-/// An entry of a list, for messages: its text and its place.
+/// An entry of a list, as messages show it: the text, and the place of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEntry {
-    /// Such as `10.0.0.0/8` or `api_key:monitor`; `allow` for an `allow` list that lacks the client.
+    /// The text, such as `10.0.0.0/8` or `api_key:monitor`. `allow` if the client is missing in an `allow` list.
     pub text: Arc<str>,
-    /// Its file and line, such as `gateway.yaml:12:10`; `override` if it was set at run time.
+    /// The file, line and column, such as `gateway.yaml:12:10`. `override` for an entry of an override.
     pub place: Arc<str>,
 }
 
 impl ListEntry {
     const OVERRIDE: &'static str = "override";
-    /// The text of a whole list. No entry has this text, because an entry is a network or contains a `:`.
+    /// The text for a whole `allow` list. No other entry has this text, because it is a network or contains a `:`.
     const ALLOW: &'static str = "allow";
 
     /// Makes the entry of an override.
@@ -36,12 +36,12 @@ impl ListEntry {
         Self { text, place }
     }
 
-    /// Whether it is an `allow` list that lacks a client.
+    /// Whether this entry stands for an `allow` list that lacks a client.
     pub fn is_allow_list(&self) -> bool {
         &*self.text == Self::ALLOW
     }
 
-    /// Whether it was set at run time.
+    /// Whether this entry is an override, which was set at run time.
     pub fn is_override(&self) -> bool {
         &*self.place == Self::OVERRIDE
     }
@@ -76,12 +76,12 @@ impl ClientList {
         self.0.is_none()
     }
 
-    /// Whether it lists clients by name.
+    /// Whether the list has clients by name.
     pub fn has_names(&self) -> bool {
         self.0.as_ref().is_some_and(|list| list.table.has_names())
     }
 
-    /// Whether it lists addresses.
+    /// Whether the list has networks or addresses.
     pub fn has_networks(&self) -> bool {
         self.0
             .as_ref()
@@ -104,7 +104,7 @@ impl ClientList {
     }
 }
 
-/// Networks of a file, each with its line. All clones see a [`NetworkFile::replace`].
+/// Networks of a file, each with its line. Clones share the networks, so [`NetworkFile::replace`] changes all clones.
 #[derive(Clone, Debug)]
 pub struct NetworkFile {
     name: Arc<str>,

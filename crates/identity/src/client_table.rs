@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use crate::networks::NetworkTable;
 
-/// A client or a network, of a list or of an override.
+/// A client or a network that a list or an override names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedClient {
     /// The client with a listed API key of this name.
@@ -46,7 +46,7 @@ pub struct ClientTable<T> {
     certificates: Names<T>,
 }
 
-/// Values by the names of one kind of client.
+/// The values for clients of one kind, by name.
 type Names<T> = HashMap<Arc<str>, T, RandomState>;
 
 impl<T> Default for ClientTable<T> {
@@ -61,7 +61,7 @@ impl<T> Default for ClientTable<T> {
 }
 
 impl<T> ClientTable<T> {
-    /// Adds a client. If it is there already, its old value stays.
+    /// Adds a client with its value. If the table has the client already, the old value stays.
     pub fn insert(&mut self, client: ListedClient, value: T) {
         let (names, name) = match client {
             ListedClient::Network(network) => {

@@ -34,18 +34,18 @@ use shown::{header_value, single_key};
 pub enum Client {
     /// The name of a listed API key; never the key.
     ApiKey(Arc<str>),
-    /// The first 16 bytes of the SHA-256 of an unlisted API key. Such a key is a client only with `unknown: accept`.
+    /// The first 16 bytes of the SHA-256 of an unlisted API key. Unlisted keys are clients only with `unknown: accept`.
     UnlistedKey([u8; 16]),
     /// A user ID that a trusted proxy or a signed token vouches for.
     UserId(Box<str>),
     /// A name in a verified client certificate.
     Certificate(Arc<str>),
-    /// An address; for IPv6 its prefix.
+    /// An address; for IPv6 only its prefix, with [`Clients::ipv6_prefix`] bits.
     Ip(IpAddr),
 }
 
 impl Client {
-    /// Returns the value of the client's name in a table. Addresses and unlisted API keys have no name.
+    /// Returns the value that a table has for the client's name. `None` for addresses and unlisted API keys, because they have no name.
     pub fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
             Self::ApiKey(name) => table.api_key(name),
@@ -66,7 +66,7 @@ impl fmt::Display for Client {
         match self {
             Self::ApiKey(name) => write!(f, "api_key:{name}"),
             Self::UnlistedKey(hash) => {
-                // Eight bytes of the hash are enough to distinguish clients, also for an upstream that gets their names.
+                // Eight bytes of the hash are enough to distinguish clients.
                 let start = hash
                     .first_chunk()
                     .map_or(0, |start| u64::from_be_bytes(*start));
@@ -84,11 +84,11 @@ impl fmt::Display for Client {
 pub struct Caller {
     /// The client, by the first client source that named one.
     pub client: Client,
-    /// The index of that source. `None` if no source named a client, so that the address is the client.
+    /// The index of the source that named `client`. `None` if no source named a client, so that the address is the client.
     pub named_by: Option<usize>,
-    /// The client's plan, by this source or by membership. `None` if the limits' own quotas apply.
+    /// The plan that the key or the token names, or the plan that lists the client as a member. `None` if the limits' own quotas apply.
     pub plan: Option<ClientPlan>,
-    /// The name of a plan that the source named, if no such plan is defined.
+    /// The name of the plan that the key or the token names, if no such plan is defined.
     pub unknown_plan: Option<Box<str>>,
     /// The API key that was sent, if it is listed or accepted.
     pub api_key: Option<Client>,
@@ -110,14 +110,14 @@ pub struct Caller {
     pub refused: Option<Credentials>,
 }
 
-/// The credentials for which a caller is refused, sent or missing.
+/// The credentials for which a caller is refused, because they are invalid, ambiguous or missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// An API key.
     ApiKey,
     /// A signed token.
     Token,
-    /// Two values of one header that names a caller. Servers differ in the value that they read, so neither counts.
+    /// A header with credentials that was sent twice. Servers differ in the value that they read, so neither value counts.
     Ambiguous,
     /// The required credentials are missing.
     Missing(Required),
@@ -166,13 +166,13 @@ pub struct Clients {
     pub sources: Vec<ClientSource>,
     /// The peers that are trusted to name addresses and users.
     pub trusted: TrustedProxies,
-    /// The source of a request's address, if a trusted proxy sent the request.
+    /// The part of a request that contains the client's address, if a trusted proxy sent the request.
     pub address_from: AddressFrom,
     /// The number of bits of an IPv6 address that make one client, 1 to 128.
     pub ipv6_prefix: u8,
-    /// The header that names the client for the upstream, if any. If a client sends this header, it is removed.
+    /// The header that sends the client's name to the upstream. The gateway removes this header from requests of clients.
     pub forward_client: Option<HeaderName>,
-    /// The clients that have a plan by the configuration, not by a key or a token.
+    /// The clients that a plan lists as members. They get the plan without a key or a token.
     pub members: PlanMembers,
 }
 
@@ -191,10 +191,10 @@ impl Default for Clients {
 }
 
 impl Clients {
-    /// Whether a peer's headers that name users, costs and hops are trusted.
+    /// Whether a peer is trusted, so that its headers with users, costs and hops are used.
     ///
     /// With the PROXY protocol, the address in the PROXY header decides. If the PROXY header has no address, any client may have sent the
-    /// bytes that follow. Then the peer is not trusted.
+    /// bytes after the header, so the peer is not trusted.
     pub fn trusts(&self, peer: Peer) -> bool {
         let speaks_for_itself = self.address_from != AddressFrom::Connection || peer.is_named;
         speaks_for_itself && self.trusted.contains(peer.address.ip())
@@ -205,7 +205,7 @@ impl Clients {
         self.locate(peer, headers).address()
     }
 
-    /// Returns the caller of a request that came from `peer`, by the address alone.
+    /// Returns a caller with the address of a request that came from `peer`, and without names.
     pub fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         Caller::at(self.origin(peer, headers), self.ipv6_prefix)
     }
@@ -237,7 +237,7 @@ impl Clients {
                     unknown,
                 } => {
                     let answer = caller.by_key(headers, header, keys, *unknown);
-                    // If several sources read API keys, the first that names a client counts.
+                    // If several sources read API keys, the first key that names a client counts.
                     let key = answer.as_ref().map(|(client, _)| client);
                     caller.api_key = caller.api_key.take().or_else(|| key.cloned());
                     answer
@@ -255,7 +255,7 @@ impl Clients {
             first = first.or(answer.map(|(client, plan)| (index, client, plan)));
         }
         if let Some(credentials) = caller.refused {
-            // The caller counts as its address alone, even if its other credentials are valid.
+            // The caller counts under its address alone, even if it has sent other, valid credentials.
             caller.refuse(credentials);
         } else if let Some((index, client, plan)) = first {
             caller.client = client;
@@ -270,7 +270,8 @@ impl Clients {
         caller
     }
 
-    /// Returns the whole address that a request from `peer` came from. IPv4 that is written as IPv6 counts as IPv4.
+    /// Returns the address that a request from `peer` came from, with all bits. An IPv6 address that stands for an IPv4 address becomes
+    /// IPv4.
     pub fn origin(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
         let peer = peer.address.ip();
         let origin = self.trusted.origin(peer, headers, self.address_from);
@@ -279,7 +280,7 @@ impl Clients {
 }
 
 impl ClientSource {
-    /// Whether it rejects requests with credentials that it does not accept.
+    /// Whether the source rejects requests with credentials that it does not accept.
     pub fn rejects(&self) -> bool {
         match self {
             Self::ApiKey { unknown, .. } => *unknown == UnknownKey::Reject,
@@ -288,7 +289,7 @@ impl ClientSource {
         }
     }
 
-    /// Returns the header that it reads, if it reads one.
+    /// Returns the header that the source reads, if it reads a header.
     pub fn header(&self) -> Option<&HeaderName> {
         match self {
             Self::ApiKey { header, .. } | Self::UserId { header } => Some(header),
@@ -297,7 +298,8 @@ impl ClientSource {
         }
     }
 
-    /// Whether its header is there more than once. A user ID from an untrusted peer is not read, so it is never ambiguous.
+    /// Whether the request has the source's header more than once. User IDs from an untrusted peer are not read, so they are never
+    /// ambiguous.
     fn is_ambiguous(&self, headers: &HeaderMap, trusted: bool) -> bool {
         let is_read = trusted || !matches!(self, Self::UserId { .. });
         let values = |name| headers.get_all(name).iter().nth(1).is_some();
@@ -306,7 +308,7 @@ impl ClientSource {
 }
 
 impl Caller {
-    /// Returns the names that the caller has shown, the client's own first.
+    /// Returns the names that the caller has shown, first the client's name.
     pub fn names(&self) -> impl Iterator<Item = &Client> {
         let others = [&self.api_key, &self.user_id, &self.client_cert];
         std::iter::once(&self.client).chain(others.into_iter().flatten())
@@ -327,7 +329,7 @@ impl Caller {
         Self::only(Client::Ip(address), Client::Ip(address), Some(origin))
     }
 
-    /// Makes a caller that is this client, with these addresses, and without other names.
+    /// Makes a caller with this client and these addresses, and without other names.
     #[inline]
     fn only(client: Client, ip: Client, origin: Option<IpAddr>) -> Self {
         Self {

@@ -1,8 +1,8 @@
 //! User IDs from signed tokens: the rules for tokens, and the keys for their signatures.
 //!
 //! The accepted algorithms are fixed when the token source is made, and are never taken from a token. A key verifies one algorithm, which
-//! the key or the source names. So a public key can never pass for a shared secret. This module does not fetch keys. It reports a token
-//! that names a missing key.
+//! the key or the source names. So an attacker cannot use a public key as a shared secret. This module does not fetch keys. If a token
+//! names a key that is missing, the module calls a function of the code that fetches keys.
 
 mod fault;
 mod keys;
@@ -26,7 +26,7 @@ use crate::plan::NamedPlan;
 /// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 8 * 1024;
 
-/// The most keys that are tried for one token. If the token or the keys have no IDs, several keys may fit.
+/// The most keys that are tried for one token. Several keys may fit if the token or the keys have no key ID (`kid`).
 const MAX_TRIES: usize = 8;
 
 /// Returns the credentials after the scheme `Bearer`. Ignores the case of the scheme.
@@ -53,15 +53,15 @@ pub struct TokenRules {
     pub header: HeaderName,
     /// The signatures that are accepted; at least one.
     pub signatures: Vec<Signature>,
-    /// The issuer that the token must name, if any.
+    /// The issuer that the token must name. `None` accepts every issuer.
     pub issuer: Option<String>,
-    /// The audience that the token must name, if any.
+    /// The audience that the token must name. `None` accepts every audience.
     pub audience: Option<String>,
     /// The allowed difference between clocks, in seconds.
     pub leeway: u64,
-    /// The claim that holds the user ID. In all names of claims, a dot leads into an object.
+    /// The claim that holds the user ID. In each claim name of these rules, `a.b` is the member `b` of the object `a`.
     pub claim: String,
-    /// The claim that holds the name of the user's plan, if any does.
+    /// The claim that holds the name of the user's plan. `None` if tokens name no plans.
     pub plan_claim: Option<String>,
     /// The claims that limits may be counted per.
     pub claims: Arc<[Arc<str>]>,
@@ -75,7 +75,7 @@ pub struct TokenRules {
 #[derive(Clone, Debug)]
 pub struct Tokens {
     pub(crate) rules: TokenRules,
-    /// One per accepted signature, because each accepts one algorithm.
+    /// One validation per accepted signature, because a validation accepts one algorithm.
     validations: Vec<Validation>,
     keys: TokenKeys,
 }
@@ -124,7 +124,7 @@ impl Tokens {
         &self.rules.header
     }
 
-    /// Whether there are any keys. A key set has no keys before its first fetch.
+    /// Whether the source has any keys. A key set has no keys before it is fetched for the first time.
     pub fn has_keys(&self) -> bool {
         !self.keys.load().is_empty()
     }
@@ -149,12 +149,12 @@ impl Tokens {
         }
     }
 
-    /// Whether its tokens may name the plan of a user.
+    /// Whether tokens of this source may name the plan of a user.
     pub const fn tell_plans(&self) -> bool {
         self.rules.plan_claim.is_some()
     }
 
-    /// Returns the user of a token, if the token is valid.
+    /// Returns the user of a token. `None` if the token is not valid, or has no user ID.
     pub(crate) fn user(&self, token: &[u8]) -> Option<TokenUser> {
         if token.len() > MAX_TOKEN {
             return None;
@@ -182,8 +182,8 @@ impl Tokens {
         let validation = validation.ok_or(TokenFault::Algorithm)?;
         let id = header.kid.as_deref();
         let keys = self.keys.load();
-        // One verification costs about the time of a whole request. If all keys have names, a token that names no key is refused, because
-        // it would need a verification with each key.
+        // One verification takes about the time of a whole request. If all keys have IDs, a token without a key ID is refused. Otherwise it
+        // would have to be verified with every key.
         if id.is_none() && keys.iter().all(|key| key.id.is_some()) {
             return Err(TokenFault::KeyNotNamed);
         }

@@ -1,4 +1,4 @@
-//! Networks by address, found in a number of steps that does not grow with the number of networks.
+//! Networks, looked up by address. The number of steps of a lookup does not grow with the number of networks.
 //!
 //! All networks with the same prefix length are in one hash table. An address is looked up once per prefix length, the longest first: at
 //! most 33 times for IPv4, and 129 times for IPv6.
@@ -40,7 +40,8 @@ impl<T> Default for NetworkTable<T> {
 }
 
 impl<T> NetworkTable<T> {
-    /// Adds a network. If the table has it already, the old value stays and is returned. IPv4 that is written as IPv6 counts as IPv4.
+    /// Adds a network. If the table already has the network, keeps the old value and returns it. IPv4 that is written as IPv6 counts as
+    /// IPv4.
     pub fn insert(&mut self, network: IpNet, value: T) -> Option<&T> {
         let previous = match folded(network) {
             IpNet::V4(network) => {
@@ -78,7 +79,7 @@ impl<T> NetworkTable<T> {
     }
 }
 
-/// Adds a network to the networks of its length. If it is there already, keeps and returns the old value.
+/// Adds a network to the networks with its prefix length. If the network is there already, keeps the old value and returns it.
 fn insert<A: Copy + Eq + Hash, T>(
     lengths: &mut Vec<Length<A, T>>,
     bits: u8,
@@ -86,7 +87,7 @@ fn insert<A: Copy + Eq + Hash, T>(
     start: A,
     value: T,
 ) -> Option<&T> {
-    // Lengths are sorted, the longest first.
+    // `lengths` is sorted by prefix length, the longest first.
     let at = lengths.partition_point(|length| length.bits > bits);
     if lengths.get(at).is_none_or(|length| length.bits != bits) {
         let networks = HashMap::default();
@@ -105,7 +106,7 @@ fn insert<A: Copy + Eq + Hash, T>(
     is_known.then_some(value)
 }
 
-/// Returns the longest prefix of a network that contains an address, in bits, and the network's value.
+/// Returns the network with the longest prefix that contains an address: the prefix length in bits, and the network's value.
 fn longest<A, T>(lengths: &[Length<A, T>], address: A) -> Option<(u8, &T)>
 where
     A: Copy + Eq + Hash + BitAnd<Output = A>,
@@ -118,7 +119,7 @@ where
 
 /// Returns the IPv4 network that an IPv6 network stands for, mapped or translated by NAT64. Returns other networks unchanged.
 pub fn folded(network: IpNet) -> IpNet {
-    // Both forms have the IPv4 address after this number of bits.
+    // In both forms, mapped and NAT64, the IPv4 address begins after this number of bits.
     const BEFORE_V4: u8 = 96;
     let bits = network.prefix_len().checked_sub(BEFORE_V4);
     match (network, address::network(network.network(), 128), bits) {

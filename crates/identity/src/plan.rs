@@ -1,7 +1,7 @@
 //! Plans: the plans of a configuration, and the plan of a client.
 //!
-//! A plan has a name, and quotas that replace the limits' own. This module has the name and the index of a plan. The quotas are in each
-//! limit's `Rule` of tidegate-tower. If an override sets numbers for a client, they replace numbers of the client's plan.
+//! A plan has a name, and quotas that replace the limits' own. This module has the name and the index of a plan. Its quotas are in
+//! `Rule::plans` of tidegate-tower. Numbers that an override sets for a client replace numbers of the client's plan.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,7 +36,7 @@ pub type OwnLimit = (Box<str>, Option<Arc<Limit>>);
 #[derive(Debug)]
 pub struct OwnLimits(pub Box<[OwnLimit]>);
 
-/// Compares identities, because limits cannot be compared.
+/// Two values are equal only if they are the same object, because limits cannot be compared.
 impl PartialEq for OwnLimits {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -46,7 +46,8 @@ impl PartialEq for OwnLimits {
 impl Eq for OwnLimits {}
 
 impl OwnLimits {
-    /// Returns the limit of this name, if the override changes it. `Some(None)` means unlimited.
+    /// Returns the limit of this name. `None` if the override does not change the limit, and `Some(None)` if the override makes the client
+    /// unlimited.
     pub fn get(&self, name: &str) -> Option<Option<&Arc<Limit>>> {
         let entry = self.0.iter().find(|(key, _)| **key == *name);
         entry.map(|(_, limit)| limit.as_ref())
@@ -64,17 +65,17 @@ impl ClientPlan {
         }))
     }
 
-    /// Returns its index in [`ClientPlans`]. Returns `usize::MAX` if an override replaces numbers.
+    /// Returns the plan's index in [`ClientPlans`]. Returns `usize::MAX` if an override replaces numbers of the plan.
     pub fn index(&self) -> usize {
         self.0.index
     }
 
-    /// Returns its name in the configuration. It is empty if an override gives numbers to a client without a plan.
+    /// Returns the plan's name in the configuration. The name is empty if an override gives numbers to a client without a plan.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Returns the numbers of an override and the plan below them, if this plan has an override.
+    /// Returns the numbers of the override that this plan contains, and the plan that they change. `None` without an override.
     pub fn laid_over(&self) -> Option<&Over> {
         self.0.over.as_ref()
     }
@@ -128,12 +129,12 @@ pub(crate) enum NamedPlan {
     Nothing,
     /// A plan of the configuration.
     Plan(ClientPlan),
-    /// The name of a plan that the configuration does not have, perhaps cut. The limits' own quotas apply.
+    /// The name of a plan that the configuration does not have. A long name is cut. The limits' own quotas apply.
     Unknown(Box<str>),
 }
 
 impl NamedPlan {
-    /// Reads a claim that should hold a plan's name.
+    /// Makes a value from a claim whose value should be a plan's name.
     pub(crate) fn by(claim: &Value, plans: &ClientPlans) -> Self {
         let name = match claim {
             Value::Null => return Self::Nothing,

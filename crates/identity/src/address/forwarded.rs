@@ -6,7 +6,7 @@
 use std::iter;
 use std::net::IpAddr;
 
-/// Returns the hops of one line, the last one first; `None` for a hop that is hidden, missing or malformed.
+/// Returns the hops of one line, the last one first; `None` for a hop without an address: hidden, missing or malformed.
 pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     // Empty elements of a list are skipped (RFC 9110, 5.6.1).
     let elements = rsplit_unquoted(line, b',').filter(|element| !element.trim_ascii().is_empty());
@@ -17,7 +17,7 @@ pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
                 .eq_ignore_ascii_case(b"for")
                 .then_some(&value[1..])
         });
-        // Two `for` parameters count as none.
+        // An element with two `for` parameters has no valid hop.
         let (first, second) = (named.next(), named.next());
         first.filter(|_| second.is_none()).and_then(node)
     })
@@ -33,7 +33,7 @@ fn node(value: &[u8]) -> Option<IpAddr> {
     super::parse(without_hidden_port(value).unwrap_or(value))
 }
 
-/// Returns the rest of an address whose port is hidden, such as `192.0.2.1:_gate` (RFC 7239, 6.3).
+/// Removes a hidden port, such as `_gate` of `192.0.2.1:_gate` (RFC 7239, 6.3). `None` if the port is not hidden.
 fn without_hidden_port(value: &[u8]) -> Option<&[u8]> {
     let colon = value.iter().rposition(|byte| *byte == b':')?;
     let (address, port) = (&value[..colon], value[colon + 1..].strip_prefix(b"_")?);

@@ -1,4 +1,4 @@
-//! Explains why sources named no client, for `tidegate explain`. Requests do not use this module.
+//! Explains why client sources named no client, for `tidegate explain`. The path of a request does not use this module.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::{ClientSource, Clients, header_value, single_key};
 use crate::api_keys::{self, UnknownKey};
 use crate::jwt::TokenFault;
 
-/// The reason why a source named no client, though the request has its header. It contains no text of the request, because that may be
-/// secret.
+/// The reason why a source named no client, though the request has the source's header or certificate. A finding contains no text of the
+/// request, because the text may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// The header is there more than once.
@@ -23,7 +23,7 @@ pub enum Finding {
     /// The key is not listed.
     #[error("the key is not listed")]
     UnlistedKey,
-    /// The key belonged to this client, and has expired.
+    /// The key of this client has expired.
     #[error("the key of {0} has expired")]
     ExpiredKey(Arc<str>),
     /// The header is accepted from trusted proxies only.
@@ -99,7 +99,7 @@ impl ClientSource {
                 None => Some(Finding::OtherScheme),
                 Some(_) => tokens.fault(headers).map(Finding::Token),
             },
-            // These sources read no header.
+            // Sources that read no header have returned above.
             Self::Certificate(_) | Self::Ip => None,
         }
     }

@@ -11,13 +11,13 @@ use crate::client_table::{ClientTable, ListedClient};
 pub struct PlanMembers(Option<Arc<ClientTable<ClientPlan>>>);
 
 impl PlanMembers {
-    /// Whether networks are members.
+    /// Whether any plan has networks as members.
     pub fn has_networks(&self) -> bool {
         let members = self.0.as_ref();
         members.is_some_and(|members| members.has_networks())
     }
 
-    /// Makes a table of these members, each of one plan. If a member is listed twice, the first plan counts.
+    /// Makes a table of these members, each with its plan. If a member is listed twice, its first plan counts.
     pub fn new(listed: impl IntoIterator<Item = (ListedClient, ClientPlan)>) -> Self {
         let mut members = ClientTable::default();
         for (member, plan) in listed {
@@ -26,8 +26,8 @@ impl PlanMembers {
         Self((!members.is_empty()).then(|| Arc::new(members)))
     }
 
-    /// Gives a caller the plan that lists it as a member: by the client's name, else by the network with the longest prefix. If a key or a
-    /// token names a plan, that plan counts, even if it is not defined.
+    /// Gives a caller the plan that lists the client's name as a member, or else the plan of the network with the longest prefix. If a key
+    /// or a token names a plan, changes nothing. The named plan need not be defined.
     pub(super) fn join(&self, caller: &mut Caller) {
         let Some(members) = &self.0 else {
             return;

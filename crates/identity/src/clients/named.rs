@@ -31,8 +31,8 @@ pub enum UnknownClient {
 }
 
 impl Caller {
-    /// Returns the caller that a client's name identifies. The caller lacks facts that only a request has, such as the address of
-    /// `api_key:acme`: see `Rule::budget_of` of tidegate-tower.
+    /// Returns the caller that a client's name identifies. The caller lacks data that only a request has: the caller for `api_key:acme` has
+    /// no address. `Rule::budget_of` of tidegate-tower handles such callers.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Like [`named`](Self::named), without the plans of members.
+    /// Works like [`named`](Self::named), but does not apply the plans of members.
     fn called(clients: &Clients, name: &str) -> Result<Self, UnknownClient> {
         let at = |address| Self::at(address::network(address, 128), clients.ipv6_prefix);
         if let Ok(address) = name.parse() {
@@ -76,7 +76,7 @@ impl Caller {
     }
 
     /// Returns the caller that a log names, like [`named`](Self::named), with the address `origin`. `plan` is the plan in the log. Only
-    /// users get it, because their tokens may have named it.
+    /// users of tokens get this plan, because their tokens may have named it.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Caller {
         {
             caller.has_token = !clients.has_user_ids();
             // A plan named by a token takes precedence over a plan that lists the client under `members`. If tokens name no plans, the
-            // log's plan may come from a former membership. Then a present membership counts first.
+            // log's plan comes from a former membership. So a present membership takes precedence over the log's plan.
             if clients.tokens().any(Tokens::tell_plans) {
                 caller.plan = plan.clone();
             }
@@ -117,7 +117,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Returns this caller with its credentials refused, as a log records it.
+    /// Returns this caller with its credentials refused, for a request that a log records as refused.
     #[must_use]
     pub fn with_refused(mut self, credentials: Credentials) -> Self {
         self.refuse(credentials);
@@ -137,8 +137,8 @@ impl Caller {
     }
 }
 
-/// Returns the client of an unlisted API key by its name. The name contains the first eight bytes of the key's hash, which distinguish such
-/// clients.
+/// Returns the client of an unlisted API key, if this is the name of one. The name contains only the first eight bytes of the key's hash.
+/// The other bytes are set to 0.
 fn unlisted_key(name: &str) -> Option<Client> {
     let digits = name.strip_prefix("api_key:unlisted-")?;
     let start = u64::from_str_radix(digits, 16).ok()?;

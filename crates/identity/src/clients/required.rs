@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Caller, Client};
 
-/// The credentials that a request must show, or it is answered with 401.
+/// The credentials that a request must show. A request without them is answered with 401.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Required {
     /// A listed API key.
@@ -16,7 +16,7 @@ pub enum Required {
 }
 
 impl Required {
-    /// Returns the word in the configuration.
+    /// Returns the word that the configuration has for these credentials.
     pub const fn word(self) -> &'static str {
         match self {
             Self::ApiKey => "api_key",

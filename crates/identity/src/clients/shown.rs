@@ -1,4 +1,4 @@
-//! Names clients by the credentials of a caller: a key, a token, a certificate, or a user ID from a trusted proxy.
+//! Finds the client that a credential of a caller names: a key, a token, a certificate, or a user ID from a trusted proxy.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
@@ -11,7 +11,7 @@ use crate::jwt::{InvalidToken, TokenUser, Tokens, bearer};
 use crate::plan::NamedPlan;
 
 impl Caller {
-    /// Returns the client that an API key names, and its plan.
+    /// Returns the client that the request's API key names, and the client's plan.
     pub(super) fn by_key(
         &mut self,
         headers: &HeaderMap,
@@ -45,7 +45,7 @@ impl Caller {
         }
     }
 
-    /// Returns the client that a token names, and its plan.
+    /// Returns the client that the request's token names, and the client's plan.
     pub(super) fn by_token(
         &mut self,
         headers: &HeaderMap,

@@ -1,5 +1,5 @@
-//! The headers and keys of client sources, and the last use of a client's API keys. The last use shows when a client has stopped using the
-//! old key of a rotation.
+//! The headers and keys of client sources, and the last use of a client's API keys. During a rotation of keys, the last use shows whether a
+//! client still uses the old key.
 
 use http::HeaderName;
 
@@ -70,7 +70,7 @@ impl Clients {
         uses
     }
 
-    /// Takes over the times of last use from the configuration `before`. Two keys with the same hash are the same key.
+    /// Copies the times of last use from the configuration `before`. Keys are matched by their hashes.
     pub fn take_key_uses(&self, before: &Self) {
         for keys in self.api_keys() {
             before

@@ -1,4 +1,4 @@
-//! Writes names in the only spelling that requests can have, so that a name in a configuration matches the intended client.
+//! Normalizes names of the configuration to the spelling that requests produce, so that each name matches the intended client.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use crate::certificate::CertificateName;
 const MAX_CERTIFICATE_NAME: usize = 256;
 
 impl Clients {
-    /// Returns a certificate's name as sources read it: DNS names in lower case, fingerprints in lower case and without colons. `None` if
-    /// no certificate can have the name.
+    /// Returns a certificate's name in the spelling that sources produce: DNS names in lower case, fingerprints in lower case and without
+    /// colons. `None` if no certificate can have the name.
     pub fn certificate_name<'n>(&self, name: &'n str) -> Option<Cow<'n, str>> {
         let reads = |wanted: fn(CertificateName) -> bool| {
             let mut sources = self.sources.iter();
             sources.any(|source| matches!(source, ClientSource::Certificate(it) if wanted(*it)))
         };
-        // URIs and common names are compared as they are.
+        // URIs and common names are compared unchanged.
         let is_any = reads(|it| matches!(it, CertificateName::SanUri | CertificateName::Cn));
         if is_any && name.len() <= MAX_CERTIFICATE_NAME {
             return Some(name.into());
@@ -34,7 +34,7 @@ impl Clients {
         (fits && dns.bytes().all(is_dns)).then_some(dns.into())
     }
 
-    /// Whether a user can have this ID. Blanks at the ends of an ID are removed in headers, but not in tokens.
+    /// Whether a user can have this ID. Blanks at the ends of an ID are removed if a header contains it, but not if a token contains it.
     pub fn can_name_user(&self, id: &str) -> bool {
         id.trim_ascii() == id || self.has_tokens()
     }

@@ -8,43 +8,43 @@ use super::{MAX_TOKEN, Tokens};
 /// The reason why a token names no client. It contains no text of the token, because that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
-    /// It is longer than `MAX_TOKEN`.
+    /// The token is longer than `MAX_TOKEN`.
     #[error("the token is longer than {} bytes", MAX_TOKEN)]
     TooLong,
-    /// It is not a signed token.
+    /// The text is not a signed token.
     #[error("it holds no signed token (JWT)")]
     Malformed,
-    /// Its header has a critical extension, which is not supported.
+    /// The token's header has a critical extension (`crit`). The gateway supports no such extension.
     #[error("the token needs an extension (`crit`) that is not known")]
     Critical,
-    /// It is signed by an algorithm that is not accepted.
+    /// The token is signed with an algorithm that the token source does not accept.
     #[error("`algorithms` does not list the token's algorithm")]
     Algorithm,
-    /// It names no key, and all keys of the set have names.
+    /// The token names no key, and all keys of the set have names.
     #[error("the token names no key (`kid`), and all keys of the set have names")]
     KeyNotNamed,
-    /// No key has the name in the token and is for its algorithm.
+    /// No key has both the name and the algorithm of the token.
     #[error("there is no key with the name (`kid`) and algorithm of the token")]
     UnknownKey,
-    /// Its signature does not match the key.
+    /// The token's signature does not match the key.
     #[error("the token's signature is wrong")]
     Signature,
-    /// Its time is over.
+    /// The token has expired.
     #[error("the token has expired (`exp`)")]
     Expired,
-    /// Its time has not begun.
+    /// The token is not valid yet.
     #[error("the token is not valid yet (`nbf`)")]
     NotYetValid,
-    /// It is for another audience.
+    /// The token is for another audience.
     #[error("the token is for another audience (`aud`)")]
     Audience,
-    /// It is of another issuer.
+    /// The token is from another issuer.
     #[error("the token is of another issuer (`iss`)")]
     Issuer,
-    /// Its claims are not a JSON object, or a claim does not have the required type.
+    /// The token's claims are not a JSON object, or a claim does not have the required type.
     #[error("a claim of the token has a wrong type, such as a list for a text")]
     BadClaims,
-    /// It lacks this claim, which the rules require.
+    /// The token lacks this claim, which the rules require.
     #[error("the token has no claim `{0}`")]
     Missing(String),
     /// This claim holds no user ID.
@@ -53,8 +53,8 @@ pub enum TokenFault {
 }
 
 impl TokenFault {
-    /// Records the fault that a key found, if it is more precise. A fault of a claim is more precise than a fault of the signature, which
-    /// is checked first.
+    /// Replaces this fault by the fault that the verification with a key found, if the new fault is more precise. A fault of a claim is
+    /// more precise than a wrong signature, because claims are checked after the signature.
     pub(super) fn note(&mut self, error: &ErrorKind) {
         let fault = match error {
             ErrorKind::ExpiredSignature => Self::Expired,
@@ -74,7 +74,7 @@ impl TokenFault {
 }
 
 impl Tokens {
-    /// Returns why the token of a request names no client. `None` if there is no token, or if the token names a client.
+    /// Returns the reason why the token of a request names no client. `None` if there is no token, or if the token names a client.
     pub(crate) fn fault(&self, headers: &HeaderMap) -> Option<TokenFault> {
         let token = self.token(headers)?;
         if token.len() > MAX_TOKEN {

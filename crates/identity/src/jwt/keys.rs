@@ -13,11 +13,12 @@ use super::Signature;
 /// The smallest accepted RSA key, in bytes: 2,048 bits (RFC 7518, 3.3).
 const RSA_BYTES: usize = 256;
 
-/// The keys that tokens are verified with; cheap to clone, and all clones see a replacement.
+/// The keys that tokens are verified with. Clones are cheap, and share the keys: after [`replace`](Self::replace) all clones have the new
+/// keys.
 #[derive(Clone, Default)]
 pub struct TokenKeys {
     keys: Arc<ArcSwap<Vec<Key>>>,
-    /// Called for a token that names a missing key.
+    /// The function that is called for a token whose key is missing.
     missed: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -41,10 +42,10 @@ impl fmt::Debug for TokenKeys {
 }
 
 impl TokenKeys {
-    /// Starts without keys: no token is valid until [`replace`](Self::replace) adds some.
+    /// Makes a value without keys. No token is valid until [`replace`](Self::replace) adds keys.
     ///
-    /// `missed` is called whenever a token with an accepted algorithm names a missing key. It runs within the request, so it must not
-    /// block.
+    /// `missed` is called whenever a token with an accepted algorithm names a missing key. The call is part of the request, so `missed`
+    /// must not block.
     pub fn awaited(missed: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             keys: Arc::default(),
@@ -52,7 +53,7 @@ impl TokenKeys {
         }
     }
 
-    /// Reads the one key of a file, for the first of these signatures: a secret for HS256, else a public key in PEM.
+    /// Reads the only key of a file. The key is for the first of `signatures`: a secret for HS256, otherwise a public key in PEM.
     ///
     /// # Errors
     ///
@@ -86,8 +87,8 @@ impl TokenKeys {
         })
     }
 
-    /// Replaces all keys by the keys of a JWK set (RFC 7517), and returns their number. A key verifies the signature that it names. If it
-    /// names none, it verifies the first of `signatures` that fits it.
+    /// Replaces all keys by the keys of a JWK set (RFC 7517), and returns their number. A key that names an algorithm (`alg`) verifies this
+    /// algorithm. Any other key verifies the first of `signatures` that fits the key.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl TokenKeys {
         let Some(Value::Array(jwks)) = set.get_mut("keys").map(Value::take) else {
             return Err(InvalidKey);
         };
-        // A set may hold keys of unsupported kinds (RFC 7517, 5), which are left out.
+        // Keys of unsupported kinds, which a set may contain (RFC 7517, 5), are left out.
         let jwks = jwks
             .into_iter()
             .filter_map(|jwk| serde_json::from_value(jwk).ok());
@@ -129,8 +130,8 @@ fn is_private(pem: &[u8]) -> bool {
     pem.windows(11).any(|word| word == b"PRIVATE KEY")
 }
 
-/// Returns the approximate length of a PEM file's content in bytes. The encoding adds less than 100 bytes to an RSA key's modulus, so the
-/// length shows whether the modulus has 2,048 bits.
+/// Returns the approximate length of a PEM file's content in bytes. Apart from the modulus, an RSA key's encoding has less than 100 bytes.
+/// So the length shows whether the modulus has 2,048 bits.
 fn pem_length(pem: &[u8]) -> usize {
     let lines = pem.split(|byte| *byte == b'\n');
     let content = lines.filter(|line| !line.starts_with(b"-----"));
@@ -145,7 +146,7 @@ impl Key {
     fn from_jwk(signatures: &[Signature], jwk: &Jwk) -> Option<Self> {
         let public_use = &jwk.common.public_key_use;
         let verifies = matches!(public_use, None | Some(PublicKeyUse::Signature));
-        // An empty secret is not secret, and a short RSA key is not safe.
+        // Anyone can guess an empty secret, and a short RSA key can be broken.
         let usable = match &jwk.algorithm {
             AlgorithmParameters::OctetKey(key) => !key.value.is_empty(),
             AlgorithmParameters::RSA(key) => base64_length(key.n.len()) >= RSA_BYTES,

@@ -36,7 +36,7 @@ impl Signature {
         ("EdDSA", Self::EdDsa),
     ];
 
-    /// Whether the key that verifies this signature can also make it.
+    /// Whether this signature is made and verified with the same key, a shared secret.
     pub const fn is_by_secret(self) -> bool {
         matches!(self, Self::Hs256)
     }
