@@ -1,6 +1,7 @@
 //! The parts of a configuration that a running gateway cannot change. A reload that would change such a part is refused.
 //!
-//! The store and the secret hold the gateway's state, and the log is opened once. A new plan cannot replace them.
+//! The gateway's state depends on the store and the secret, and the log is opened once, at the start. New settings cannot replace these
+//! parts.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use crate::log::LogSettings;
 use crate::secret::Secret;
 
-/// The parts of a configuration that only a restart changes.
+/// The parts of a configuration that only a restart can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fixed {
     pub(crate) store: FixedStore,
@@ -26,7 +27,8 @@ pub(crate) enum FixedStore {
     Redis(Box<FixedRedis>),
 }
 
-/// The settings of Redis. `mode` and `on_failure` are defaults of the limits, so a reload can change them.
+/// The settings of Redis that no reload may change. `mode` and `on_failure` are missing here: they are defaults of limits, so a reload can
+/// change them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FixedRedis {
     // May hold a password.
@@ -35,7 +37,7 @@ pub(crate) struct FixedRedis {
     pub(crate) key_prefix: String,
     pub(crate) gateways: Option<u64>,
     pub(crate) sync_every: Duration,
-    // The files of the authorities, the certificate and its key, which are read at start.
+    // The files of the authorities, the certificate and its key. They are read at the start only.
     pub(crate) files: [Option<PathBuf>; 3],
 }
 

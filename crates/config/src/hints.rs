@@ -1,6 +1,7 @@
-//! Notes on unknown keys: keys of other proxies, and keys that belong to another place in the file.
+//! Notes on unknown keys. Such a key exists in other proxies, or belongs to another place in the file.
 
-/// Unknown keys, a key that is allowed in their place, and the note. The allowed key identifies the part of the file.
+/// Each entry: unknown keys, an allowed key, and the note. The note applies only where the allowed key may stand, so the allowed key
+/// selects the part of the file.
 const NOTES: [(&[&str], &str, &str); 16] = [
     (
         &["tls", "ssl", "https"],
@@ -107,12 +108,12 @@ const NOTES: [(&[&str], &str, &str); 16] = [
     ),
 ];
 
-/// Returns a note on an unknown key where these keys are allowed.
+/// Returns a note on an unknown key. `allowed` are the keys that may stand in its place.
 pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Option<&'static str> {
     let fits = |(keys, place, _): &&(&[&str], &str, &str)| {
         keys.iter().any(|other| other.eq_ignore_ascii_case(key)) && allowed.contains(place)
     };
-    // `{ capacity: 1,000 }` has the key `000`.
+    // YAML reads `{ capacity: 1,000 }` as the keys `capacity` and `000`.
     if key.len() == 3 && key.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some("a number has no commas: write 1000 for 1,000");
     }

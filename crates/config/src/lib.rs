@@ -1,12 +1,12 @@
-//! The configuration: read from YAML and checked once, at the start and at each reload.
+//! The configuration. It is read from YAML and checked, at the start and at each reload.
 //!
 //! ```text
 //! text ─ yaml ─> file::File ─ file::check ─> settings::Settings
 //! (as written)               (what the gateway runs)
 //! ```
 //!
-//! Only this crate makes settings, and the gateway runs by these alone. Each error contains its place: line, column, the line itself, and
-//! the allowed values. Messages never contain values that may be secret.
+//! Only this crate makes settings, and the gateway uses no others. Each error contains the place of the mistake (line and column), the line
+//! itself, and the allowed values. Messages never contain values that may be secret.
 
 mod access;
 mod admin;
@@ -73,8 +73,8 @@ pub fn load(
     load_after(path, env, None)
 }
 
-/// Reads a configuration like [`load`], for a running gateway. The configuration must not change the parts in `before`, which need a
-/// restart.
+/// Reads a configuration like [`load`], for a running gateway. The configuration must not change the parts in `before`, because only a
+/// restart can change them.
 ///
 /// # Errors
 ///
@@ -142,7 +142,7 @@ fn parse_after(
     file::check(&file, &source, &env, before)
 }
 
-/// Reads a file of API keys, and checks it together with the keys that are `listed` elsewhere and the `plans`.
+/// Reads a file of API keys. Checks its keys together with the keys that the configuration has `listed`, and with the defined `plans`.
 ///
 /// # Errors
 ///
@@ -154,7 +154,7 @@ pub fn load_keys(
 ) -> Result<Vec<ListedKey>, ConfigError> {
     let name = path.display().to_string();
     let text = read_text(path).map_err(|problem| refusal(&name, problem))?;
-    // The file may hold a key itself in place of its hash, by mistake. So no message shows a line of it.
+    // A user may write a key in place of its hash by mistake. So no message shows a line of the file.
     let source = Source::secret(&name, &text);
     let keys: Vec<_> = yaml::read(&source, |_, _| None).map_err(|problem| {
         let problem = Problem::new(problem.place, "this is not a list of keys");
@@ -212,21 +212,21 @@ pub fn schema() -> serde_json::Value {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than allowed, to detect a longer file.
+    // The limit is one byte more than allowed, to detect a longer file.
     File::open(path)?
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Returns an error about a file as a whole, without a place in it.
+/// Returns an error about a whole file, without a line and column.
 fn refusal(name: &str, problem: Problem) -> ConfigError {
     Source::new(name, "").refuse(vec![problem])
 }
 
 /// Reads the text of a file that the running gateway rereads.
 fn read_text(path: &Path) -> Result<String, Problem> {
-    // To open a pipe would block until another process opens its other end.
+    // Opening a pipe would block until another process opens its other end, so pipes are refused.
     let is_pipe = fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir());
     if is_pipe {
         return Err(Problem::new(None, "this is no regular file"));

@@ -1,4 +1,4 @@
-//! Keys without a value, such as a list whose entries are all commented out. The YAML library treats such a key like a missing key.
+//! Finds keys without a value, such as a list whose entries are all commented out. The YAML library treats such a key like a missing key.
 
 use crate::yaml::{Keys, Problem, Spanned};
 
@@ -16,7 +16,7 @@ const GUARDS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Refuses guards without a value. Warns of all other keys without a value.
+/// Refuses the keys in [`GUARDS`] if they have no value. Warns of all other keys without a value.
 pub(crate) fn without_value(check: &mut Check<'_>) {
     // The text is valid YAML, because it has been read as a file before.
     if let Ok(keys) = crate::yaml::read::<Keys>(check.source, |_, _| None) {

@@ -9,7 +9,8 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::word::FilePath;
 
-/// Returns a value that was made of files. If a file cannot be used, reports the error at the scalar of `scalars` that names the file.
+/// Returns the value in `made`, which was made from files. If a file cannot be used, reports the error at the entry of `scalars` that names
+/// the file.
 pub(crate) fn usable<'s, T>(
     check: &mut Check<'_>,
     made: Result<T, FileError>,
@@ -65,8 +66,8 @@ pub(crate) fn system(check: &mut Check<'_>, place: Option<Place>, remedy: &str) 
     authorities.map(Trust::Authorities)
 }
 
-/// Returns the problem of a file that cannot be used. A path from a variable is not shown, because the variable may hold the file's content
-/// by mistake.
+/// Returns the problem of a file that cannot be used. If the path comes from a variable, the message shows the variable's name, not its
+/// value. The value may be the file's content, if someone confused the two.
 pub(crate) fn unusable(scalar: &Scalar<FilePath>, path: &Path, why: &str) -> Problem {
     let is_filled = scalar.raw.contains("${");
     let name = match is_filled {

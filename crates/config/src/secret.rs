@@ -1,4 +1,4 @@
-//! Secrets: texts that no message shows.
+//! Secrets: texts that messages must not show.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Secret {
 /// The least length of a key, a token or a secret that cannot be guessed, in characters.
 pub const LEAST_KEY: usize = 16;
 
-/// The starts and ends of placeholders that other programs fill in.
+/// The first and the last characters of placeholders that other programs fill in.
 const PLACEHOLDERS: [(&str, &str); 6] = [
     ("$(", ")"),
     ("{{", "}}"),
@@ -42,7 +42,7 @@ const PLACEHOLDERS: [(&str, &str); 6] = [
     ("$", ""),
 ];
 
-/// The starts of paths at which deployments keep secrets.
+/// The first characters of paths at which deployments keep secrets.
 const FILES: [&str; 10] = [
     "file:",
     "./",
@@ -78,7 +78,8 @@ pub(crate) fn filled_in(text: &str) -> Result<(), Fault> {
     }
 }
 
-/// Warns of a secret that looks like the path of a file, or is short enough to be guessed. `what` is its key.
+/// Warns of a secret that looks like the path of a file, or is short enough to be guessed. `what` is the key of the secret in the
+/// configuration.
 pub(crate) fn short(check: &mut Check<'_>, what: &str, secret: &Secret, place: Option<Place>) {
     if FILES.iter().any(|start| secret.expose().starts_with(start)) {
         let problem = Problem::new(place, format!("this {what} looks like the name of a file"));

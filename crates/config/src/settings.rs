@@ -1,6 +1,6 @@
-//! The plan: a checked configuration, with all settings of the gateway.
+//! The settings of the gateway: the result of a checked configuration.
 //!
-//! Only a check without errors makes a plan, so its content is valid: names are resolved, numbers fit, every route can be reached.
+//! Only a check without errors makes settings, so they are valid: names are resolved, numbers fit, every route can be reached.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::store::StoreSettings;
 pub struct Settings {
     /// A hash of the configuration's text.
     pub version: String,
-    /// The parts that no reload may change.
+    /// The settings that no reload may change.
     pub fixed: Fixed,
     /// The listeners; at least one.
     pub listen: Vec<ListenerSettings>,
@@ -46,7 +46,7 @@ pub struct Settings {
     pub key_files: Vec<KeyFile>,
     /// The file with denied networks, which is reread when it changes.
     pub deny_file: Option<DenyFile>,
-    /// The file of overrides that are set at run time. `None` if overrides end with the process, or are in Redis.
+    /// The file for overrides that are set at run time. `None` if overrides are in Redis, or are lost when the process ends.
     pub overrides_file: Option<PathBuf>,
     /// The key sets for tokens, which the gateway fetches.
     pub jwks: Vec<JwksSettings>,
@@ -60,13 +60,13 @@ pub struct Settings {
     pub no_route: Option<Reject>,
     /// The path at which listeners answer health checks. `None` if all paths belong to routes.
     pub health: Option<Box<str>>,
-    /// Edits of answers without a route.
+    /// The header edits of answers to requests without a route.
     pub response_headers: HeaderEdits,
     /// Whether answers carry the request ID.
     pub request_id_in_answers: bool,
     /// All limits, in the order of the file.
     pub limits: Vec<Arc<Limit>>,
-    /// The routes, in the order of the file: the first match wins.
+    /// The routes, in the order of the file. A request belongs to the first route that matches it.
     pub routes: Vec<RouteSettings>,
     /// The timeouts, and the least rate of clients.
     pub timeouts: Timeouts,
@@ -74,7 +74,7 @@ pub struct Settings {
     pub max_connections: Option<usize>,
     /// The most connections of one address, or one /64 of IPv6, unless it is trusted. `None` means no bound.
     pub max_connections_per_ip: Option<usize>,
-    /// The memory in bytes near which the process sheds load. `None` means no bound.
+    /// The bound of the process's memory, in bytes. Near this bound the process sheds load. `None` means no bound.
     pub max_memory: Option<u64>,
     /// The settings of the logs.
     pub log: LogSettings,

@@ -1,5 +1,5 @@
-//! All unknown keys of a file. Reading it as a [`File`](crate::file::File) reports the first mistake only, so this module searches for the
-//! other unknown keys.
+//! Finds all unknown keys of a file. Reading a text as a [`File`](crate::file::File) reports the first mistake only, so this module
+//! searches for the other unknown keys.
 
 use crate::yaml::{Keys, Place, Problem, Source};
 use serde_json::Value;
@@ -12,7 +12,8 @@ pub(crate) fn beside(first: Problem, source: &Source<'_>) -> Vec<Problem> {
     let start = |problem: &Problem| problem.place.map(|place| (place.line, place.column));
     let all = problems.len();
     problems.retain(|problem| start(problem) != start(&first));
-    // If `first` is no unknown key, it is reported alone. It may be a wrong indentation, which also makes keys unknown.
+    // If `first` is not an unknown key, it is reported alone. It may be a wrong indentation, and then the unknown keys are only its
+    // consequence.
     if problems.len() == all {
         return vec![first];
     }
@@ -68,7 +69,7 @@ impl<'a> Walk<'a> {
                     let own = properties.iter().filter_map(|it| it.get(&key.value));
                     let mut fitting: Vec<_> = own.collect();
                     fitting.extend(&named);
-                    // If no schema has keys here, a map is the mistake, not its keys.
+                    // If no schema allows a map here, the mistake is the map itself, and its keys are not reported.
                     if fitting.is_empty() && !properties.is_empty() {
                         let allowed = properties.iter().flat_map(|it| it.keys());
                         let allowed: Vec<_> = allowed.map(String::as_str).collect();

@@ -63,7 +63,7 @@ pub(crate) fn unchanged(check: &mut Check<'_>, file: &File, now: &Fixed, before:
     ] {
         if !is_kept {
             let message = format!("a reload cannot change {key}, and this differs from what runs");
-            // The line may hold a password, in any form.
+            // The line may contain a password, so it is not shown.
             let problem = Problem::new(place, message).without_line();
             check.refuse(problem.note("restart tidegate to change it, or put back what was there"));
         }

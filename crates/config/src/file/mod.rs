@@ -1,7 +1,8 @@
 //! The configuration as written: the keys at its top, and the order in which they are checked.
 //!
-//! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]): a [`File`] is well-formed, but not checked. The
-//! comments on keys, here and in the other folders, become part of `tidegate schema`, so editors show them.
+//! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]): a [`File`] is well-formed, but its values are not
+//! checked yet. Comments on keys, here and in the other folders, become part of `tidegate schema`. Editors show them to authors of
+//! configurations.
 
 mod fixed;
 
@@ -171,7 +172,7 @@ pub(crate) fn check(
     }
 }
 
-/// Makes the parts of the settings. Each part is made after the parts that it needs.
+/// Makes the settings, part by part. Each part follows the parts that it needs.
 fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let clients = file.clients();
     let written = file.limits.as_ref();
@@ -213,7 +214,7 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let request_id_in_answers = check.read_some(file.request_id_in_answers.as_ref());
     let request_id_in_answers = request_id_in_answers.unwrap_or(true);
     let timeouts = timeouts::timeouts(check, file.timeouts.as_ref());
-    // Edits of CORS headers are refused at the top of the file, because routes have `cors`.
+    // Edits of CORS headers are refused at the top of the file, because the key `cors` of a route sets these headers.
     let way = Way::ToClient { has_cors: true };
     let edits = file.response_headers.as_ref();
     let response_headers = header_edits(check, edits, way, &callers.clients);

@@ -1,8 +1,8 @@
-//! `${NAME}` and `${NAME:-default}` in values, filled in from the environment.
+//! Fills in `${NAME}` and `${NAME:-default}` in values, from the environment.
 //!
-//! Only values have variables, which are filled in after YAML has been read. So a variable cannot change the file's form, and quoted and
-//! bare values are treated alike. The YAML library is not used for this: it would fill in bare values only, or replace a missing variable
-//! by an empty text. Only variables that the file names are looked up.
+//! Variables are filled in after the YAML has been read, and in values only. So a variable cannot change the structure of the file, and
+//! quoted and bare values are treated alike. The YAML library could fill in variables, too. But it would fill in bare values only, or
+//! replace a missing variable by an empty text. Only variables that the file names are looked up.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ use std::borrow::Cow;
 pub(crate) struct Unfilled<'a> {
     /// The text from `${` to `}`, or to the end of the value.
     pub(crate) reference: &'a str,
-    /// The mistake in it.
+    /// The mistake in the reference.
     pub(crate) why: Why<'a>,
 }
 
 /// A mistake in a reference to a variable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Why<'a> {
-    /// A variable that is not set or is empty, without a default.
+    /// The reference has no default, and its variable is not set or is empty.
     Unset(&'a str),
-    /// `${` that is not `${NAME}` or `${NAME:-default}`.
+    /// The reference begins with `${`, but is neither `${NAME}` nor `${NAME:-default}`.
     Form,
     /// The value with its variables filled in is longer than [`MAX_FILLED`].
     Long,

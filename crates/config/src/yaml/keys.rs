@@ -1,11 +1,11 @@
-//! The keys of a text with their places, unknown keys included.
+//! All keys of a text with their places, including unknown keys.
 
 use serde::de::{Deserialize, Deserializer};
 
 use crate::yaml::shape::{BlockOr, ScalarOr, entries};
 use crate::yaml::spanned::Spanned;
 
-/// The keys of a value. Single values are left out.
+/// The keys in a value. Texts of single values are not kept.
 #[derive(Debug)]
 pub(crate) enum Keys {
     /// Keys, each with its place and its value.

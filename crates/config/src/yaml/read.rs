@@ -1,4 +1,4 @@
-//! YAML: the library that reads it, its options, and the translation of its errors.
+//! Reads YAML: the calls of the YAML library, the library's options, and the translation of the library's errors.
 //!
 //! An error of the library contains its place, and the keys that a map may have. [`report`](crate::yaml::report) writes the messages.
 
@@ -10,11 +10,12 @@ use crate::yaml::report::{Place, Problem, Source};
 
 mod indent;
 
-/// Reads a text as written. For an unknown key and the keys that are allowed in its place, `hint` may return a note.
+/// Reads the text of a source, without filling in variables. `hint` gets an unknown key and the keys that are allowed in its place, and may
+/// return a note.
 ///
 /// # Errors
 ///
-/// The first mistake in the form of the YAML, or in the type of a value.
+/// The text is not valid YAML, or a value has a wrong type. Only the first mistake is reported.
 pub(crate) fn read<T: DeserializeOwned>(
     source: &Source<'_>,
     hint: impl Fn(&str, &[&str]) -> Option<&'static str>,
@@ -53,9 +54,9 @@ pub(crate) fn unknown_key(
     }
 }
 
-/// Returns the mistake that the library's error hides, if it hides one.
+/// Returns the real mistake, if the library's error is only a consequence of it.
 fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
-    // The messages below quote the text, so they are left out for a secret source.
+    // The messages below quote the text, so a secret source gets none of them.
     let place = error.location().and_then(Place::of);
     let place = place.filter(|_| !source.is_secret)?;
     let address = indent::bare_address(place, source);
@@ -83,8 +84,8 @@ fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
     })
 }
 
-/// Returns the options of the library. The bounds allow about 30,000 routes, each with an alias or more. They refuse a short file that
-/// aliases expand to a huge one.
+/// Returns the options of the library. The bounds allow about 30,000 routes, each with at least one alias. A short file that aliases expand
+/// to a huge one is refused.
 fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -96,7 +97,7 @@ fn options() -> Options {
             max_total_scalar_bytes: 16 << 20,
             max_documents: 2,
         },
-        // A merged key could replace a limit's numbers without notice. So `<<` is an unknown key.
+        // A merge key could replace a limit's numbers without anyone noticing. So `<<` is treated as an unknown key.
         merge_keys: MergeKeyPolicy::AsOrdinary,
         reject_unsupported_tags: true,
         with_snippet: false,
@@ -116,7 +117,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             Problem::new(place, format!("the key `{field}` is missing here"))
         }
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            // A text that is no word may be a value, and so a secret.
+            // A text that is not a word may be a value, and so a secret.
             let is_word = key
                 .chars()
                 .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
@@ -149,7 +150,8 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             }
         }
         Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
-        // The line at the place has the key before the list. It is not shown, because entries without keys may be secrets.
+        // The place is the line with the key before the list. The line is not shown, because it may contain entries of the list, and
+        // entries without keys may be secrets.
         Error::SerdeInvalidType {
             unexpected,
             expected,
@@ -192,7 +194,7 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
     }
     let problem = Problem::new(place, format!("this is not YAML: {message}"));
     let line = place.map_or("", |place| source.line(place.line));
-    // The tab may also be in the line below, where a value continues.
+    // The tab may also be in the next line, into which the value continues.
     if line.trim_start_matches(' ').starts_with('\t') || message.contains("found a tab") {
         problem.note("indent lines with spaces, not with tabs")
     } else if line.contains("${") {
@@ -221,10 +223,10 @@ fn kind(source: &Source<'_>, place: Place) -> &'static str {
     match (rest.next(), rest.next()) {
         (Some('['), _) | (Some('-'), Some(' ') | None) => "a list",
         (Some('{'), _) => "keys with values",
-        // For a key without a value, the place is the colon.
+        // If a key has no value, the library's place is the colon.
         (None | Some('#' | ' '), _) | (Some(':'), Some(' ') | None) => NOTHING,
         _ => {
-            // A block map begins with its first key.
+            // The place of a block map is its first key.
             let text: String = line.chars().skip(place.column - 1).collect();
             if text.contains(": ") || text.trim_end().ends_with(':') {
                 "keys with values"
@@ -235,7 +237,7 @@ fn kind(source: &Source<'_>, place: Place) -> &'static str {
     }
 }
 
-/// Returns the first place of a key that a block map has twice: the same key in the same column above.
+/// Returns the first place of a key that a block map has twice. Searches the lines above `place` for the same key in the same column.
 fn first(key: &str, place: Place, source: &Source<'_>) -> Option<Place> {
     let indent = place.column - 1;
     let above = (1..place.line).rev().map(|line| (line, source.line(line)));

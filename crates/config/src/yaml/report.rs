@@ -9,16 +9,16 @@ use std::fmt::Write as _;
 
 pub use outcome::{ConfigError, Warning};
 
-/// The most problems that one error shows. The error counts the others.
+/// The most problems that one error shows. The error contains the number of further problems.
 pub(crate) const MAX_PROBLEMS: usize = 20;
 
 /// The most characters of a line that a message shows.
 const WIDEST: usize = 100;
 
-/// The most characters of one quote from the file, between backticks in a message.
+/// The longest quote from the file in a message, in characters. Quotes stand between backticks.
 const MAX_QUOTE: usize = 200;
 
-/// The start of a note with the name that was probably meant.
+/// The first words of a note with the name that was probably meant.
 const GUESS: &str = "did you mean ";
 
 /// The longest message or note, in bytes.
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Converts a place of the YAML parser. `None` if the parser has no place.
+    /// Converts a place of the YAML parser. `None` if the parser does not have the place.
     pub(crate) fn of(location: serde_saphyr::Location) -> Option<Self> {
         let number = |number: u64| usize::try_from(number).ok();
         Some(Self {
@@ -60,7 +60,7 @@ impl Place {
 /// An error or a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Its place, if there is one.
+    /// The place of the mistake, if it has one.
     pub(crate) place: Option<Place>,
     message: String,
     notes: Vec<String>,
@@ -68,7 +68,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Makes a problem at this place, if there is one.
+    /// Makes a problem with this message, at this place or without a place.
     pub(crate) fn new(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
         Self {
             place: place.into(),
@@ -91,7 +91,7 @@ impl Problem {
         without_users(&parts.join("; "))
     }
 
-    /// Hides the line, which may hold a secret by mistake.
+    /// Makes a problem whose message does not show the line, because the line may contain a secret.
     pub(crate) fn without_line(self) -> Self {
         Self {
             hides_line: true,
@@ -99,12 +99,12 @@ impl Problem {
         }
     }
 
-    /// Returns the problem of an unknown key in a place where the keys `allowed` may stand. If the key may be a misspelled key of a secret,
-    /// its line is not shown.
+    /// Returns the problem of an unknown key in a place where the keys `allowed` may stand. The line is not shown if the key may be a
+    /// misspelled key with a secret as its value.
     pub(crate) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
-        // A text that is no word may be a value whose key is missing, so it may be a secret.
+        // A text that is not a word may be a value whose key is missing, and so a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
-        // If keys of secrets may stand here, a word may be the value of such a key.
+        // If a key whose value is a secret may stand here, a word may be its value.
         let meant = nearest(key, allowed.iter().copied());
         let is_value = meant.is_none()
             && ["hash", "token", "url"]
@@ -124,13 +124,13 @@ impl Problem {
         problem.choices(key, allowed)
     }
 
-    /// Adds a note on the meaning of an unknown name. It replaces the guess by similar letters.
+    /// Adds a note on the meaning of an unknown name. Removes the note with the similar name ([`GUESS`]).
     pub(crate) fn meaning(mut self, note: &str) -> Self {
         self.notes.retain(|note| !note.starts_with(GUESS));
         self.note(note)
     }
 
-    /// Adds the problems of another file, with a note for each line of its error.
+    /// Adds the error of another file, as one note for each line of the error.
     pub(crate) fn caused_by(self, error: &ConfigError) -> Self {
         let lines = error.text.lines().filter(|line| !line.is_empty());
         lines.fold(self, |problem, line| {
@@ -138,7 +138,7 @@ impl Problem {
         })
     }
 
-    /// Adds a note with the place `first`, where the same name or value stands first. Without a place, adds none.
+    /// Adds a note with the first place of a name or value that stands twice. `first` is this place; `None` adds no note.
     pub(crate) fn first_at(self, source: &Source<'_>, first: Option<Place>) -> Self {
         match first {
             Some(_) => self.note(format!("the first is at {}", source.at(first))),
@@ -146,7 +146,7 @@ impl Problem {
         }
     }
 
-    /// Adds the allowed names, and the name that was probably meant.
+    /// Adds notes with the allowed names, and with the name that was probably meant.
     pub(crate) fn choices(
         self,
         word: &str,
@@ -158,7 +158,7 @@ impl Problem {
             Some(meant) => self.note(format!("{GUESS}`{meant}`?")),
             None => self,
         };
-        // A longer list is no help.
+        // A list of more than 30 names would not help.
         let mut list = names().take(30).collect::<Vec<_>>().join(", ");
         if names().count() > 30 {
             list.push_str(", …");
@@ -177,11 +177,11 @@ pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
     /// The whole text.
     pub(crate) text: &'a str,
-    /// Whether messages show no text of the source.
+    /// Whether the source may contain secrets, so that messages show no text of it.
     pub(crate) is_secret: bool,
     /// The lines of the text.
     pub(crate) lines: Vec<&'a str>,
-    /// Whether each line may be shown. It is computed for the first message that needs it.
+    /// For each line, whether messages may show it. Computed when the first message needs it.
     shown: OnceCell<Vec<bool>>,
 }
 
@@ -264,7 +264,7 @@ impl<'a> Source<'a> {
         text
     }
 
-    /// Whether the line of a problem may be shown.
+    /// Whether the message of a problem may show its line.
     fn shows(&self, place: Place, problem: &Problem) -> bool {
         let shown = || self.shown.get_or_init(|| secrets::shown(&self.lines));
         // The place of an error may be after the last line.
@@ -298,7 +298,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Replaces the user and password before each `@` of a text: in URLs, and in addresses that lack their scheme.
+/// Replaces the user and password before each `@` of a text by `***`, in URLs and in addresses without a scheme.
 fn without_users(text: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
     let clean = |word: &str| {
@@ -306,7 +306,7 @@ fn without_users(text: &str) -> String {
             Some(at) => word.split_at(at + 3),
             None => ("", word),
         };
-        // `user_id:a@b` names a client.
+        // `user_id:a@b` names a client, and contains no password.
         let is_client = ["user_id:", "api_key:", "cert:"]
             .iter()
             .any(|kind| rest.starts_with(kind));
@@ -325,7 +325,7 @@ fn without_users(text: &str) -> String {
     words.collect()
 }
 
-/// Shortens the quotes of a message, between backticks, to [`MAX_QUOTE`] characters.
+/// Shortens each quote of a message to [`MAX_QUOTE`] characters. Quotes stand between backticks.
 fn shortened(message: String) -> String {
     if message.len() <= MAX_QUOTE {
         return message;
@@ -350,7 +350,7 @@ fn shortened(message: String) -> String {
     short
 }
 
-/// Returns the name that was probably meant: the most similar name, unless more than a third of its letters differ.
+/// Returns the name that was probably meant by `word`: the most similar name. `None` if more than a third of the letters differ.
 fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let near = names

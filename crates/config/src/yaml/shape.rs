@@ -1,6 +1,6 @@
 //! Types that serde does not have: maps in the order of the file, and values that may be written in two ways.
 //!
-//! Flattened and untagged types of serde buffer values, and a buffer loses places. These types do not buffer.
+//! Flattened and untagged types of serde buffer values, and buffered values lose their places. The types of this file do not buffer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -94,7 +94,7 @@ impl<B: JsonSchema, E: JsonSchema> JsonSchema for BlockOr<B, E> {
     }
 }
 
-/// A single value, or a list or map in place of it. Numbers, booleans and other single values become text.
+/// A single value, or a list or map in place of it. Numbers and booleans are kept as text, too.
 #[derive(Debug)]
 pub(crate) enum ScalarOr<B> {
     /// A single value.
@@ -114,8 +114,8 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
                 f.write_str("a value")
             }
 
-            // YAML reads bare numbers and booleans as types of their own. They become text, so that the reader of the value can refuse them
-            // with a better message.
+            // YAML reads bare numbers and booleans as types of their own. Both are kept as text, so that the code that reads the value can
+            // refuse it with a better message.
             fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
                 self.visit_string(value.to_string())
             }
@@ -153,7 +153,7 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
     }
 }
 
-/// A list that serde does not read as a struct. Otherwise serde would take its elements for the fields of the struct, in order.
+/// A list that cannot be read as a struct. Otherwise serde would take the list's elements for the fields of a struct, in order.
 struct List<A>(A);
 
 impl<'de, A: SeqAccess<'de>> Deserializer<'de> for List<A> {

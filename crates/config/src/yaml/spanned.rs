@@ -12,7 +12,7 @@ use crate::yaml::report::Place;
 pub(crate) struct Spanned<T> {
     /// The value.
     pub(crate) value: T,
-    /// The place where it begins, if there is one.
+    /// The place where the value begins, if it has one.
     pub(crate) place: Option<Place>,
 }
 

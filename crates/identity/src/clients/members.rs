@@ -26,8 +26,8 @@ impl PlanMembers {
         Self((!members.is_empty()).then(|| Arc::new(members)))
     }
 
-    /// Gives a caller the plan that lists the client's name as a member, or else the plan of the network with the longest prefix. If a key
-    /// or a token names a plan, changes nothing. The named plan need not be defined.
+    /// Gives a caller the plan that lists the client's name as a member, or else the plan of the network with the longest prefix. A plan
+    /// that a key or a token names takes precedence, even if it is not defined.
     pub(super) fn join(&self, caller: &mut Caller) {
         let Some(members) = &self.0 else {
             return;

@@ -1,6 +1,6 @@
 //! Mistakes that YAML's own errors hide: a key that is indented wrongly, and an address in brackets without quotation marks.
 //!
-//! Both are valid YAML with another meaning, so YAML's error has another place or another reason.
+//! Both mistakes are valid YAML with another meaning, so the YAML library reports an error at another place or with another reason.
 
 use crate::yaml::report::{Place, Problem, Source};
 
@@ -10,11 +10,11 @@ const MAX_KEY: usize = 40;
 /// A line that is neither empty nor a comment.
 struct Line<'a> {
     number: usize,
-    /// The number of characters before its key, the dash of a list included.
+    /// The number of characters before the line's key, including the dash of a list.
     indent: usize,
-    /// The number of spaces before the dash, if it begins an entry of a list.
+    /// The number of spaces before the dash. `None` if the line does not begin an entry of a list.
     dash: Option<usize>,
-    /// The text from the key on.
+    /// The text of the line from the key to the end.
     text: &'a str,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Returns its key, and the value after the key.
+    /// Returns the line's key, and the value after the key.
     fn key(&self) -> Option<(&'a str, &'a str)> {
         let (key, value) = self.text.split_once(':')?;
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
         is_key.then(|| (key, value.trim_end()))
     }
 
-    /// Returns its key, if no value follows in the line.
+    /// Returns the line's key, if no value follows in the line.
     fn empty_key(&self) -> Option<&'a str> {
         self.key()
             .and_then(|(key, value)| value.is_empty().then_some(key))
@@ -70,7 +70,7 @@ fn below<'s, 'a>(
     (number + 1..=source.lines.len()).filter_map(|number| Line::of(source, number))
 }
 
-/// Returns the problem of a missing key of a block map, if the key is below the map with too few spaces before it.
+/// Returns the problem of a missing key of a block map, if the key stands below the map with a wrong indentation.
 ///
 /// `place` is the first key of the map.
 pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Option<Problem> {
@@ -101,7 +101,7 @@ pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Opt
     Some(Problem::new(line.place(field.len()), message).note(note))
 }
 
-/// Returns the problem of a key without a value. If the line below it is not indented, adds a remedy.
+/// Returns the problem of a key without a value. If the next line is not indented deeper, adds a note on its indentation.
 pub(super) fn empty_value(place: Place, source: &Source<'_>) -> Option<Problem> {
     let own = Line::of(source, place.line)?;
     let key = own.empty_key()?;
@@ -119,7 +119,7 @@ pub(super) fn empty_value(place: Place, source: &Source<'_>) -> Option<Problem> 
     )
 }
 
-/// Returns a remedy if an unknown key follows a key without a value.
+/// Returns a note on the indentation of an unknown key, if the key in the line above has no value.
 pub(super) fn empty_above(key: &str, place: Place, source: &Source<'_>) -> Option<String> {
     let above = (1..place.line).rev();
     let above = above.filter_map(|number| Line::of(source, number)).next()?;
@@ -178,7 +178,7 @@ pub(super) fn bare_address(place: Place, source: &Source<'_>) -> Option<Problem>
 /// Returns the length of an IPv6 address in brackets with a port, if a text begins with one.
 fn address_length(text: &str) -> Option<usize> {
     let text = text.strip_prefix('[')?;
-    // Each search ends before the next bracket, because a line may have many brackets.
+    // Each search ends before the next bracket. Otherwise a line with many brackets would take too long.
     let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
     let (address, after) = text.split_at(text.len() - text.trim_start_matches(is_part).len());
     let after = after.strip_prefix("]:")?;

@@ -1,4 +1,4 @@
-//! Errors and warnings of a file as texts: with excerpts for a terminal, in one line for a log.
+//! Errors and warnings of a file as texts. A terminal shows them with excerpts of the file, and a log in one line.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,12 +18,12 @@ impl ConfigError {
         Self { files, ..self }
     }
 
-    /// Returns the files that the configuration names and the gateway reads. A change of such a file may fix the error.
+    /// Returns the files that the configuration names and the gateway reads. The error may be gone after a change of such a file.
     pub const fn files(&self) -> &BTreeSet<PathBuf> {
         &self.files
     }
 
-    /// Returns the problems and their notes without the excerpts, for a line of a log.
+    /// Returns the problems and their notes in one line, without the excerpts.
     pub fn in_one_line(&self) -> String {
         one_line(&self.text, "error: ")
     }
@@ -40,13 +40,13 @@ impl fmt::Display for Warning {
 }
 
 impl Warning {
-    /// Returns the warning and its notes without the excerpt, for a line of a log.
+    /// Returns the warning and its notes in one line, without the excerpt.
     pub fn in_one_line(&self) -> String {
         one_line(&self.0, "warning: ")
     }
 }
 
-/// Joins the problems of a report and their notes in one line. Removes `kind`, with which each problem begins.
+/// Joins the problems of a report and their notes in one line. Removes `kind`, the first word of each problem.
 fn one_line(text: &str, kind: &str) -> String {
     let part = |line: &'_ str| {
         let line = line.trim_start();

@@ -1,10 +1,11 @@
 //! Finds the lines of a file that an excerpt may show, because they cannot hold a secret.
 //!
-//! The rule uses the text alone, because a file with a wrong form has no parsed values. If in doubt, a line is not shown.
+//! The functions read the text line by line, because a file that is not valid YAML has no parsed values. In case of doubt, a line is not
+//! shown.
 
 use super::distance;
 
-/// Keys whose values may be secrets. A word with at most this number of typing mistakes counts as the key.
+/// Keys whose values may be secrets, each with a number. A word with at most this number of typing mistakes counts as the key.
 const SECRETS: [(&str, usize); 22] = [
     ("secret", 2),
     ("hash", 1),
@@ -21,22 +22,23 @@ const SECRETS: [(&str, usize); 22] = [
     ("bearer", 0),
     ("jwt", 0),
     ("pwd", 0),
-    // Headers that a route sets.
+    // The value of `set` contains headers that a route sets.
     ("set", 0),
-    // Headers for the collector of traces.
+    // The value of `headers` contains headers for the collector of traces.
     ("headers", 0),
     ("tracing", 1),
     ("otlp", 1),
-    // Edits of headers, whose key `set` may be missing by mistake.
+    // These keys contain edits of headers. Their key `set` may be missing by mistake.
     ("request_headers", 2),
     ("response_headers", 1),
-    // Headers that a request must have. The key `query` is left out, because logs show URLs.
+    // The value of `request_has` contains headers that a request must have. `query` is not in this list, because logs show URLs anyway.
     ("request_has", 2),
 ];
 
-/// Returns for each line whether it may be shown. A line that may hold a secret is hidden, with all lines of its block.
+/// Returns for each line whether it may be shown. If a line may contain a secret, the line and the indented block below it are hidden.
 pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
-    // The line that began the hidden block. If a quote or a bracket is open in the block, all further lines are hidden.
+    // `secret` is the line that began the hidden block. If a quote or a bracket is open at the end of a line of the block, all further
+    // lines are hidden.
     let (mut secret, mut is_endless) = (None::<&str>, false);
     let shown = lines.iter().map(|line| {
         if !is_endless && secret.is_some_and(|secret| is_behind(line, secret)) {
@@ -45,7 +47,7 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
         let is_comment = line.trim_start().starts_with('#');
         let is_hidden = secret.is_some() || may_be_secret(line);
         if is_hidden && !is_comment {
-            // A key of secrets with a smaller indentation begins a longer block.
+            // Another key of secrets with a smaller indentation begins a new block, which is longer.
             let is_within = |secret: &&str| indent(line) >= indent(secret) || !may_be_secret(line);
             secret = secret.filter(is_within).or(Some(line));
             is_endless |= is_open(line);
@@ -55,8 +57,8 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     shown.collect()
 }
 
-/// Whether a text contains an `@`, which may follow a password, or a key of secrets, perhaps mistyped. Compares whole words, and parts of
-/// words between `_`.
+/// Whether a text may contain a secret, because it contains an `@` (it may follow a password) or a word like one of [`SECRETS`]. Compares
+/// whole words, and parts of words between `_`.
 pub(super) fn may_be_secret(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
@@ -76,7 +78,7 @@ pub(super) fn may_be_secret(text: &str) -> bool {
     text.contains('@') || words.any(is_any_key)
 }
 
-/// Whether a line begins a key or an element after the block that `secret` began.
+/// Whether a line is after the block that `secret` began, because it begins the next key or list element.
 fn is_behind(line: &str, secret: &str) -> bool {
     let text = line.trim_start_matches(' ');
     let element = text.strip_prefix("- ");
@@ -105,7 +107,7 @@ fn indent(line: &str) -> usize {
 /// Whether a quoted text, a list or a map continues on the next line.
 fn is_open(line: &str) -> bool {
     let (mut quote, mut depth) = (None, 0);
-    // The last character, and the last character that is not a blank.
+    // `last` is the previous character, and `before` is the previous character that is not a blank.
     let (mut last, mut before) = (' ', ':');
     let mut chars = line.chars();
     while let Some(char) = chars.next() {
@@ -113,12 +115,12 @@ fn is_open(line: &str) -> bool {
             (Some('"'), '\\') => _ = chars.next(),
             (Some(mark), char) if char == mark => quote = None,
             (Some(_), _) => {}
-            // A quote within a word opens no text.
+            // A quote within a word does not begin a quoted text.
             (None, '"' | '\'') if ":,{[-?'\"".contains(before) => quote = Some(char),
             (None, '{' | '[') => depth += 1,
             (None, '}' | ']') => depth -= 1,
             (None, '#') if last == ' ' => break,
-            // An anchor or a tag is skipped, because the text follows it.
+            // An anchor or a tag is skipped, because the value stands after it.
             (None, '&' | '!') if ":,{[-?".contains(before) => {
                 _ = chars.by_ref().find(|c| *c == ' ');
                 last = ' ';
