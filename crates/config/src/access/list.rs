@@ -22,7 +22,7 @@ pub(crate) enum Purpose {
     Members,
 }
 
-/// The clients that the configured sources (the entries of `clients`) can name.
+/// The clients that the client sources of the configuration can name.
 #[derive(Debug)]
 pub(crate) struct KnownClients {
     /// The names of listed API keys. `None` if no source reads keys.
@@ -89,7 +89,7 @@ impl KnownClients {
         self.clients.read_certificates()
     }
 
-    /// Whether the list is not empty, and all entries are networks of trusted proxies.
+    /// Whether there are entries, and all of them are networks of trusted proxies.
     fn are_proxies(&self, entries: &[(ListedClient, Option<Place>)]) -> bool {
         let trusted = &self.clients.trusted;
         let is_proxy = |(client, _): &(ListedClient, _)| match client {
@@ -107,7 +107,7 @@ impl KnownClients {
     }
 }
 
-/// Reads a list.
+/// Reads a list of networks and clients.
 pub(crate) fn client_list(
     check: &mut Check<'_>,
     written: Option<&[Scalar<ListedText>]>,
@@ -177,7 +177,7 @@ pub(crate) fn entries(
     entries
 }
 
-/// Returns a client in the spelling of requests. Refuses a client that no request can name.
+/// Returns a client in the spelling that requests produce. Refuses a client that no request can name.
 fn spelt(
     check: &mut Check<'_>,
     client: ListedClient,
@@ -207,7 +207,7 @@ pub(crate) fn twice(check: &mut Check<'_>, place: Option<Place>, first: Option<P
     check.refuse(problem.first_at(check.source, first));
 }
 
-/// Whether an entry may be an API key in the wrong place. Networks and clients contain a `.`, `:` or `/`.
+/// Whether an entry may be an API key in the wrong place. Every valid entry, a network or a client, contains a `.`, `:` or `/`.
 fn may_be_secret(text: &str) -> bool {
     !text.contains(['.', ':', '/']) && !is_plain_word(text)
 }

@@ -50,7 +50,7 @@ pub(crate) struct FileAccess {
     pub(crate) deny_file: Option<DenyFile>,
 }
 
-/// Reads the access lists of the file or of a route. A route without `require` has the `require` of the file.
+/// Reads the access lists of the file or of a route. If `require` is missing, `of_file` applies, the `require` of the file.
 pub(crate) fn access_lists(
     check: &mut Check<'_>,
     written: WrittenAccess<'_>,

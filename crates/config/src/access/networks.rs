@@ -16,9 +16,9 @@ const COMMENT: [char; 2] = ['#', ';'];
 /// A file with denied networks.
 #[derive(Debug, Clone)]
 pub struct DenyFile {
-    /// Its path.
+    /// The path of the file.
     pub path: PathBuf,
-    /// The networks in which the addresses of requests are looked up.
+    /// The table of networks, in which the gateway looks up the addresses of requests.
     pub networks: NetworkFile,
 }
 
@@ -47,10 +47,11 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
     let name = path.display().to_string();
     let text = crate::read_text(path).map_err(|problem| crate::refusal(&name, problem))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    // Messages show places but no lines, as for a key file, because they become notes of a message about the configuration.
+    // Messages show places but no lines, because they become notes of a message about the configuration.
     let source = Source::secret(&name, text);
     if text.trim().is_empty() {
-        // Another program may just be writing the file. Without this error, no client would be denied meanwhile.
+        // Another program may be writing the file at this moment. Without this error, no client would be denied until the program has
+        // finished.
         let problem = Problem::new(None, "this file is empty");
         let problem = problem.note("a file without networks has a comment: # none");
         return Err(source.refuse(vec![problem]));
@@ -77,7 +78,7 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
                 };
                 problems.push(problem(fault, entry, place));
             }
-            // An error does not show more problems.
+            // An error shows at most `MAX_PROBLEMS` problems, so reading more lines is useless.
             Err(_) => break,
         }
     }

@@ -74,11 +74,11 @@ choice!(
 /// A token of the admin port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminToken {
-    /// The name of its holder.
+    /// The name of the token's holder.
     pub name: Arc<str>,
     /// The SHA-256 hash of the token.
     pub sha256: [u8; 32],
-    /// Its role.
+    /// The role of the token.
     pub role: Role,
 }
 
@@ -104,12 +104,12 @@ impl Value for TokenText {
 /// The admin port.
 #[derive(Debug, Clone)]
 pub struct AdminSettings {
-    /// Its address.
+    /// The address of the port.
     pub address: SocketAddr,
-    /// The token that commands send to it, if the configuration has one in clear.
+    /// The token that commands of `tidegate` send to the port. `None` if the configuration has no token in clear text.
     pub token: Option<Secret>,
-    /// The tokens. Requests about clients must send a token. If there are no tokens, such requests are accepted only if the port's address
-    /// is a loopback address.
+    /// The accepted tokens. A request about clients must send an accepted token. Without tokens, requests about clients are accepted only
+    /// if the port has a loopback address.
     pub tokens: Vec<AdminToken>,
     /// The host names that requests may use, in addition to addresses and `localhost`.
     pub hosts: Vec<HostPattern>,
@@ -175,7 +175,7 @@ fn free_of_listeners(check: &mut Check<'_>, taken: &[TakenAddress]) {
     }
 }
 
-/// Reads a list of tokens. Refuses two tokens of one name or one hash.
+/// Reads a list of tokens. Refuses two tokens with the same name or the same hash.
 fn tokens(check: &mut Check<'_>, written: &[Spanned<WrittenToken>]) -> Vec<AdminToken> {
     let (mut names, mut hashes) = (HashSet::new(), HashSet::new());
     let mut tokens = Vec::new();

@@ -37,7 +37,7 @@ pub(crate) struct WrittenReject {
 /// The default `Content-Type` of a body.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Reads the answers of the gateway or of a route. Missing keys have the values of `outer`.
+/// Reads the answers of the gateway or of a route. Missing keys get the values of `outer`.
 pub(crate) fn answers(
     check: &mut Check<'_>,
     headers: Option<&SingleOr<HeadersWord, Headers>>,
@@ -75,7 +75,7 @@ fn limit_headers(
     }
 }
 
-/// Reads an answer. Its default status is `usual`.
+/// Reads an answer. Without the key `status`, the status is `usual`.
 pub(crate) fn refusal(check: &mut Check<'_>, reject: &WrittenReject, usual: StatusCode) -> Reject {
     let status = check.read_some(reject.status.as_ref());
     let kind = check.read_some(reject.content_type.as_ref());

@@ -56,7 +56,7 @@ impl Value for MemoryLimit {
     }
 }
 
-/// Warns of `max_connections_per_ip` above `max_connections`, because it has no effect.
+/// Warns if `max_connections_per_ip` is above `max_connections`, because the bound per address then has no effect.
 pub(crate) fn useless_share(
     check: &mut Check<'_>,
     all: Option<Connections>,

@@ -77,7 +77,7 @@ impl Value for ByteRate {
     }
 }
 
-/// The value `none` of `slow`, with which no client is cut off.
+/// The value `none` of `slow`. With it, slow clients are not cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoLeastRate;
 
@@ -120,9 +120,9 @@ pub struct Timeouts {
     pub header: Duration,
     /// The longest wait for a connection to an upstream server.
     pub connect: Duration,
-    /// The longest wait for the head of the upstream's answer.
+    /// The longest wait for the head of the upstream's answer, and between two parts of the answer.
     pub upstream: Duration,
-    /// The longest wait for the next request on a connection.
+    /// The longest wait for the next request on a connection, and for the next part of a request body.
     pub idle: Duration,
     /// The longest wait for the next byte in a tunnel, in either direction.
     pub tunnel_idle: Duration,
@@ -165,7 +165,7 @@ pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>)
     }
 }
 
-/// Reads the least rate of clients. Missing keys have the values of `usual`.
+/// Reads the least rate of clients. Missing keys get the values of `usual`.
 pub(crate) fn least_rate(
     check: &mut Check<'_>,
     written: Option<&SingleOr<NoLeastRate, Slow>>,
@@ -174,7 +174,7 @@ pub(crate) fn least_rate(
     match written {
         None => usual,
         Some(SingleOr::Single(scalar)) => {
-            // If the value is refused, no plan is made, so the result does not matter.
+            // If the value is refused, no settings are made, so the result does not matter.
             let _ = check.read(scalar);
             None
         }

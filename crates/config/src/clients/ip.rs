@@ -9,7 +9,7 @@ use crate::value::Scalar;
 use crate::value::net::PrefixLength;
 use crate::value::word::choice;
 
-/// The default of `ipv6_prefix`, in bits. Usually it is the network of one home or one machine.
+/// The default of `ipv6_prefix`, in bits. A /64 is usually the network of one home or one machine.
 pub(crate) const IPV6_PREFIX: u8 = 64;
 
 /// The addresses of clients.
@@ -45,7 +45,7 @@ choice!(
     ]
 );
 
-/// Warns of `from`, which has no effect without trusted proxies.
+/// Warns that `from` has no effect without trusted proxies.
 pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
     check.warn(
         Problem::new(place, "`from` has no effect here").note(
@@ -54,8 +54,8 @@ pub(crate) fn nobody_tells(check: &mut Check<'_>, place: Option<Place>) {
     );
 }
 
-/// The shortest IPv6 prefix that may belong to one customer, in bits. Providers have /32 or wider networks, and give /48 to /64 to a
-/// customer.
+/// The shortest IPv6 prefix that may belong to one customer, in bits. A provider usually has a /32 or a wider network, and gives each
+/// customer a /48 to /64.
 const CUSTOMER: u8 = 40;
 
 /// Warns of IPv6 networks that many customers share.

@@ -47,38 +47,38 @@ pub(crate) struct Key {
 /// A file with API keys.
 #[derive(Debug, Clone)]
 pub struct KeyFile {
-    /// Its path.
+    /// The path of the file.
     pub path: PathBuf,
     /// The table in which the keys of requests are looked up.
     pub keys: ApiKeys,
     /// The keys that the configuration itself lists.
     pub listed: Vec<ListedKey>,
-    /// The plans that its keys may have.
+    /// The plans that keys of the file may have.
     pub plans: ClientPlans,
 }
 
-/// The keys of all sources, by name and by hash, with the places where they are listed.
+/// The keys that all sources have listed so far, by name and by hash, with their places.
 #[derive(Default)]
 pub(crate) struct SeenKeys {
     clients: HashMap<String, SeenClient>,
     hashes: HashMap<[u8; 32], Option<Place>>,
 }
 
-/// The first key of a client, and the client's first key that never expires.
+/// The place and the plan of a client's first key, and the place of the client's first key that never expires.
 struct SeenClient {
     place: Option<Place>,
     plan: Option<ClientPlan>,
     unending: Option<Option<Place>>,
 }
 
-/// Checks the keys of a file, together with the keys that the configuration has `listed`.
+/// Checks the keys of a key file, together with the keys that the configuration itself lists (`listed`).
 pub(crate) fn keys(
     written: &[Spanned<Key>],
     source: &Source<'_>,
     listed: &[ListedKey],
     plans: &ClientPlans,
 ) -> Result<Vec<ListedKey>, ConfigError> {
-    // A key file has no variables: programs write it, and the gateway rereads it while it runs.
+    // Variables are not filled in, because programs write key files, and the running gateway rereads them.
     let mut check = Check::new(source, &|_| None);
     let mut seen = SeenKeys::default();
     for key in listed {
@@ -109,7 +109,7 @@ pub(crate) fn listed_keys<'f>(
         if let (Some(date), Some(scalar)) = (expires, &key.expires)
             && date.is_over()
         {
-            // A name with digits may be the key itself.
+            // A name with digits may be the key itself by mistake, so it is not shown.
             let whose = match is_plain_word(&key.name.raw) {
                 true => format!("the key of `{}`", key.name.raw),
                 false => "this key".to_owned(),
@@ -168,7 +168,7 @@ fn plan_of_key(
     plan
 }
 
-/// Reads a file of keys, and adds them to the `listed` keys.
+/// Reads a key file. Sets `keys` to the keys of the file and the `listed` keys.
 pub(crate) fn key_file(
     check: &mut Check<'_>,
     scalar: &Scalar<FilePath>,
@@ -192,7 +192,8 @@ pub(crate) fn key_file(
     })
 }
 
-/// Refuses two keys of one name if they have different plans, or if both never expire. Two clients may have the same name by mistake.
+/// Refuses two keys of one name if they have different plans, or if both never expire. Such keys probably belong to two clients that have
+/// the same name by mistake.
 fn one_client(
     check: &mut Check<'_>,
     seen: &mut SeenKeys,

@@ -74,7 +74,8 @@ const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 
 const USER_ID_HEADER: HeaderName = HeaderName::from_static("x-user-id");
 
-/// Headers with another purpose: they frame, route or authorise messages, or contain the origin of requests.
+/// Headers that cannot name a user or a client, because they have another purpose. They frame, route or authorise messages, or contain the
+/// origin of requests.
 const RESERVED: [&str; 22] = [
     "authorization",
     "connection",
@@ -121,7 +122,7 @@ pub(crate) fn clients(
         forward_client: written
             .forward_client
             .and_then(|scalar| naming_header(check, scalar)),
-        // Set later, because the members of plans are checked against these sources.
+        // The caller sets the members later, because they are checked against these sources.
         members: PlanMembers::default(),
     };
     let mut proxy_protocol = false;
@@ -272,8 +273,8 @@ fn naming_header(check: &mut Check<'_>, scalar: &Scalar<HeaderName>) -> Option<H
     Some(name)
 }
 
-/// Refuses a header with two meanings. The gateway removes headers that name a user or the client. Such a header cannot also hold a key or
-/// a token.
+/// Refuses a header with two meanings. The gateway removes headers that name a user or the client, so such a header cannot also hold a key
+/// or a token.
 fn one_meaning(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Clients) {
     let named: Vec<&HeaderName> = clients.vouched_headers().collect();
     let shown = clients.sources.iter().filter_map(|source| match source {

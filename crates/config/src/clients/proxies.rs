@@ -7,7 +7,8 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::net::Network;
 
-/// The longest prefix of a network that counts as a large part of all addresses, in bits. In IPv6, 2000::/3 has all public addresses.
+/// Networks with at most this prefix length, in bits, count as a large part of all addresses. In IPv6, 2000::/3 contains all public
+/// addresses.
 pub(crate) const LARGE: u8 = 3;
 
 /// Reads the networks of trusted proxies. Warns of networks that probably contain clients.

@@ -1,4 +1,4 @@
-//! Client sources that share a header. A source that rejects unknown credentials also rejects credentials of the others.
+//! Client sources that read the same header. A source that rejects unknown credentials also rejects the credentials of the other sources.
 
 use crate::yaml::{Problem, Spanned};
 use tidegate_identity::ClientSource;
@@ -6,7 +6,8 @@ use tidegate_identity::ClientSource;
 use crate::check::Check;
 use crate::clients::WrittenSource;
 
-/// Warns of the first source that shares its header and rejects credentials. The order of the sources does not matter.
+/// Warns of the first source that rejects credentials, if another source reads the same header. The order of the two sources does not
+/// matter.
 pub(crate) fn shared_headers(
     check: &mut Check<'_>,
     written: &[Spanned<WrittenSource>],

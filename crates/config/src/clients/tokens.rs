@@ -126,13 +126,13 @@ impl Value for JwksRefresh {
 /// A key set to fetch, and the table for its keys.
 #[derive(Clone)]
 pub struct JwksSettings {
-    /// Its URL, with the scheme `http` or `https`.
+    /// The URL of the set, with the scheme `http` or `https`.
     pub url: Uri,
-    /// The authorities for the certificate of its server. `None` means the authorities of this system.
+    /// The authorities that are trusted for the certificate of the set's server. `None` means the authorities of this system.
     pub authorities: Option<Authorities>,
     /// The time between fetches.
     pub refresh: Duration,
-    /// The signatures that its keys may verify.
+    /// The signatures that keys of the set may verify.
     pub signatures: Vec<Signature>,
     /// The table for its keys.
     pub keys: TokenKeys,
@@ -140,7 +140,7 @@ pub struct JwksSettings {
     pub missed: Arc<Notify>,
 }
 
-// Not derived: the URL's query may hold a secret.
+// Not derived, because the URL's query may contain a secret.
 impl fmt::Debug for JwksSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JwksSettings")
@@ -261,8 +261,8 @@ fn key_of_file(
     Some(keys)
 }
 
-/// Refuses a list that does not name exactly one algorithm. With several, an attacker could use a key for the wrong kind of signature, and
-/// forge tokens.
+/// Refuses a list that does not name exactly one algorithm. With several algorithms, an attacker could use a key for the wrong kind of
+/// signature, and forge tokens.
 fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Option<Place>) {
     if let [first, rest @ ..] = signatures
         && rest.iter().all(|other| other == first)
@@ -274,7 +274,7 @@ fn one_kind_of_key(check: &mut Check<'_>, signatures: &[Signature], place: Optio
     check.refuse(Problem::new(place, message).note(note));
 }
 
-/// Returns the names of some signatures.
+/// Returns the names of the signatures for which `are_meant` is true, separated by commas.
 fn names(are_meant: impl Fn(Signature) -> bool) -> String {
     let all = Signature::ALL.into_iter();
     let names: Vec<_> = all
@@ -283,7 +283,7 @@ fn names(are_meant: impl Fn(Signature) -> bool) -> String {
     names.join(", ")
 }
 
-/// Reads the settings of a key set. The gateway fetches the set after its start.
+/// Reads the settings of a key set. Does not fetch the set, because the gateway fetches it after the start.
 fn key_set(
     check: &mut Check<'_>,
     jwt: &Jwt,
@@ -306,13 +306,13 @@ fn key_set(
         authorities,
         refresh: refresh.map_or(REFRESH, |JwksRefresh(every)| every),
         signatures: signatures.to_vec(),
-        // Wakes only a task that waits. A fetch in progress is not repeated for tokens that arrive meanwhile.
+        // This call wakes the fetching task only while it waits. So tokens that arrive during a fetch do not cause another fetch.
         keys: TokenKeys::awaited(move || ask.notify_waiters()),
         missed,
     })
 }
 
-/// Refuses signatures by a shared secret, because a published secret lets every reader sign.
+/// Refuses signatures by a shared secret. A key set is public, so every reader of the secret could sign tokens.
 fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
     if signatures.contains(&Signature::Hs256) || jwt.algorithms.value.is_empty() {
         let message =
@@ -323,7 +323,7 @@ fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
     }
 }
 
-/// Warns of a set that comes over plain HTTP, because an attacker may change it on the way. A server on this machine is excepted.
+/// Warns of a key set at a plain HTTP URL, because an attacker could change the set on the way. A server on this machine needs no TLS.
 fn plain_http(check: &mut Check<'_>, jwt: &Jwt, url: &Uri, place: Option<Place>) {
     if let Some(scalar) = &jwt.jwks_ca {
         let problem = Problem::new(scalar.place, "this has no effect with http://");

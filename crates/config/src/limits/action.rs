@@ -1,4 +1,4 @@
-//! `action` and `count`: the action on refused requests, and the requests whose charge stays after the answer.
+//! `action` and `count`: the action on refused requests, and the statuses of answers after which a request stays charged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl Value for Status {
     }
 }
 
-/// The longest allowed `max` of a delay. The connection of a waiting request stays open.
+/// The longest allowed `max` of a delay. It is bounded, because a waiting request keeps its connection open.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// The action of a limit.
@@ -104,7 +104,8 @@ pub(crate) struct LimitAction {
     pub(crate) observes: bool,
 }
 
-/// Returns the key that makes requests hold units, and its place: `count`, or a cost from the answer. `None` if the limit has neither.
+/// Returns the name and the place of the key that makes requests hold units: `count`, or a cost from the answer. `None` if the limit has
+/// neither.
 pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Place>)> {
     if let Some(count) = &limit.count {
         return Some(("`count`", count.place));

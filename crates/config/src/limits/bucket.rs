@@ -59,7 +59,7 @@ impl Numbers for WrittenLeakyBucket {
     }
 }
 
-/// Reads whether requests that a leaky bucket admits go on at once.
+/// Reads whether requests that a leaky bucket admits are forwarded at once, without a wait for their turn.
 pub(crate) fn has_nodelay(check: &mut Check<'_>, bucket: Option<&WrittenLeakyBucket>) -> bool {
     let scalar = bucket.and_then(|bucket| bucket.nodelay.as_ref());
     check.read_some(scalar).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Days and months of a time zone, as the starts of windows.
 //!
-//! A day begins at midnight. If clocks are put forward over midnight, it begins at the first moment of the day. The starts for all years in
-//! `YEARS` are computed once per zone and never freed. This takes little memory, because a configuration names few zones.
+//! A day begins at midnight. If clocks are put forward over midnight, the day begins at its first existing moment. The starts for all years
+//! in `YEARS` are computed once per zone and never freed. They take little memory, because a configuration names few zones.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -43,7 +43,7 @@ pub(crate) fn calendar(period: Period, zone: &TimeZone) -> Option<&'static Calen
     Some(calendar)
 }
 
-/// Returns the starts of windows, one per `step`, in us.
+/// Returns the start of each window, in us since the epoch. Windows are one `step` long.
 fn starts(step: Span, zone: &TimeZone) -> Vec<Micros> {
     let [first, last] = YEARS;
     let days = Date::new(first, 1, 1)

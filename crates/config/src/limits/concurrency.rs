@@ -1,4 +1,4 @@
-//! `concurrency`: a limit on requests under way.
+//! `concurrency`: a limit on requests in flight.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::limits::numbers::{Numbers, fit};
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// The default of `lease`: the time for which a hold outlives a gateway that dies.
+/// The default of `lease`, the time for which a hold stays after its gateway died.
 const LEASE: Duration = Duration::from_secs(10);
-/// The shortest lease. A gateway must be able to renew it a few times before it lapses.
+/// The shortest lease. A gateway must be able to renew a lease several times before the lease lapses.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// The numbers of a limit on requests in flight.

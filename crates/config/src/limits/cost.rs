@@ -56,7 +56,7 @@ pub(crate) fn cost(
     Some(cost)
 }
 
-/// Reads a cost that a request or its answer contains. Returns the cost, and the place of the number that bounds the first charge.
+/// Reads a cost that a request or its answer contains. Returns the cost, and the place of its number: `max` or `reserve`.
 fn read_cost(
     check: &mut Check<'_>,
     written: &WrittenCost,
@@ -114,7 +114,7 @@ fn read_cost(
     }
 }
 
-/// Refuses a cost that never fits the quota. Skips costs whose first charge differs between requests.
+/// Refuses a cost that never fits the quota. Does not check costs from a request header, because they differ between requests.
 pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Option<Place>) {
     let capacity = quota.capacity();
     if let Some(cost) = cost.at_first()

@@ -1,4 +1,4 @@
-//! The limits: the keys that they count, the way in which gateways share them, and the lists of limits (`limits`, `always`).
+//! The limits: their algorithms and keys, the way in which gateways share them, and the lists of limits (`limits`, `always`).
 
 pub(crate) mod action;
 mod bucket;
@@ -88,7 +88,7 @@ macro_rules! limit {
 
 algorithms!(limit);
 
-/// The lease of a hold of reserved units, in us. The holds of a gateway that died lapse after this time.
+/// The lease of a hold of reserved units, in us. If a gateway dies, its holds lapse after this time.
 const RESERVED: Micros = 10_000_000;
 
 /// The rules of limits, by name. `None` if the limit was refused.
@@ -183,7 +183,7 @@ pub(crate) fn unused_limits<'f>(
     }
 }
 
-/// Reads the time for which a key that exceeded the limit is refused. Refuses it for leased and synced limits.
+/// Reads `block`, the time for which a key that exceeded the limit is refused. Leased and synced limits cannot have this key.
 fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Block> {
     let span = check.read_some(limit.block.as_ref());
     let extend = check.read_some(limit.extend.as_ref()).unwrap_or_default();
@@ -239,7 +239,8 @@ fn mode_fits(
     check.refuse(unfit_mode(name, limit, message).note(allowed));
 }
 
-/// Returns the problem of a mode that a limit cannot have. The place is the limit's `mode`, or the limit if the mode is the store's.
+/// Returns the problem of a mode that a limit cannot have. The problem's place is the `mode` of the limit, or the limit's name if the mode
+/// comes from the store.
 pub(crate) fn unfit_mode(
     name: &Scalar<LimitName>,
     limit: &WrittenLimit,

@@ -14,11 +14,12 @@ pub(crate) trait Numbers: Debug {
     /// Reads the quota. `None` if a number was refused.
     fn quota(&self, check: &mut Check<'_>) -> Option<Quota>;
 
-    /// Returns two places: of the number that bounds units or requests, and of the window, if there is one.
+    /// Returns two places: the place of the number that bounds units or requests, and the place of the window. An algorithm without a
+    /// window has `None` as the second place.
     fn places(&self) -> (Option<Place>, Option<Place>);
 }
 
-/// Returns a quota whose numbers fit together. Otherwise reports the error at the number that does not fit.
+/// Returns the quota, if its numbers fit together. Otherwise reports the error at the number that does not fit.
 pub(crate) fn fit(
     check: &mut Check<'_>,
     quota: Result<Quota, QuotaError>,

@@ -1,4 +1,5 @@
-//! Limits per client and address. Each pair has a budget, but many people expect one budget per client or address.
+//! Limits that are counted per client and address. Each pair of a client and an address has a budget, but many people expect one budget per
+//! client or address.
 
 use crate::yaml::Problem;
 use tidegate_tower::{Per, Rule};
@@ -8,7 +9,8 @@ use crate::check::Check;
 use crate::shape::Named;
 use crate::value::{Scalar, Value as _};
 
-/// Warns of a limit per client and address, if no limit counts the client alone. Then a client with more addresses gets more budgets.
+/// Warns of a limit per client and address, unless another limit is counted per client alone. Without such a limit, a client with more
+/// addresses gets more budgets.
 pub(super) fn pairs(check: &mut Check<'_>, written: Option<&Named<WrittenLimit>>, rules: &Rules) {
     let is_alone = |rule: &Rule| matches!(&*rule.per, [per] if is_identity(per));
     if rules.values().flatten().any(is_alone) {

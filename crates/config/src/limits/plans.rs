@@ -1,4 +1,4 @@
-//! `plans`: other numbers for the limits. A plan changes no algorithm and no window.
+//! `plans`: other numbers of the limits for groups of clients. A plan changes no algorithm and no window.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ use crate::value::client::ListedText;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
 
-/// The plans as they are written: by plan, a quota for each limit, and the members.
+/// The plans as they are written. Each plan has a quota for each limit, and its members.
 pub(crate) type Plans = Named<Named<WrittenQuota>>;
 
 /// The value of a key in a plan: `unlimited` or a quota; for the key `members`, a list.
@@ -83,7 +83,7 @@ pub(crate) fn plan_names(check: &mut Check<'_>, written: Option<&Plans>) -> Clie
     ClientPlans::new(names)
 }
 
-/// Returns a name with its variables filled in. The code that reads the name reports its errors.
+/// Returns a name with its variables filled in. Does not report errors, because the code that reads the name reports them.
 fn filled<'l, T>(check: &Check<'_>, name: &'l Scalar<T>) -> Option<Cow<'l, str>> {
     expand(&name.raw, check.env).ok()
 }
@@ -175,7 +175,7 @@ pub(crate) fn unused_plans(
         check.warn(problem.note("no plan is defined; define plans under `plans`"));
     }
     let keys = sources().filter_map(|source| source.api_key.as_ref());
-    // A token or a key file may name any plan later, so no plan is unused.
+    // A token or a key file may name any plan later, so no plan is certainly unused.
     if claim.is_some() || keys.clone().any(|source| source.keys_file.is_some()) {
         return;
     }
@@ -198,8 +198,8 @@ pub(crate) fn unused_plans(
     }
 }
 
-/// Returns a rule's limit with another quota, made by `with`. If the quota is the limit's own, returns the limit itself. Without a quota,
-/// returns `None`: unlimited.
+/// Returns the rule's limit with this quota. `with` makes the changed limit. If the quota equals the limit's own, returns the limit itself.
+/// Without a quota, returns `None`, which means unlimited.
 pub(crate) fn limit_with(
     rule: &Rule,
     quota: Option<Quota>,
@@ -212,7 +212,8 @@ pub(crate) fn limit_with(
     })
 }
 
-/// Returns the quota of `what`, a plan or an override. `Some(None)` means unlimited, and `None` that the numbers are refused.
+/// Reads the quota that a plan or an override gives for a limit. `what` is "a plan" or "an override", for messages. `Some(None)` means
+/// unlimited. `None` means that the numbers were refused.
 pub(crate) fn plan_quota(
     check: &mut Check<'_>,
     what: &str,
@@ -261,8 +262,8 @@ pub(crate) fn plan_quota(
     None
 }
 
-/// Returns a plan's quota. Refuses a `nodelay` or a `lease` that differs from the limit's. Takes over the limit's `lease` if the plan has
-/// none.
+/// Returns a plan's quota. Refuses a `nodelay` or a `lease` that differs from the limit's. If the plan has no `lease`, its quota gets the
+/// limit's `lease`.
 fn no_more(
     check: &mut Check<'_>,
     what: &str,

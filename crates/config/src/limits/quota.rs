@@ -33,7 +33,8 @@ macro_rules! keys {
     };
 }
 
-/// Reads the quota of the only algorithm in `written`. Messages name its owner `whose`, at `place`.
+/// Reads the quota of the only algorithm in `written`. `whose` is the limit or the plan with this algorithm, for messages, and `place` is
+/// its place.
 pub(crate) fn quota(
     check: &mut Check<'_>,
     whose: &str,

@@ -1,4 +1,4 @@
-//! Numbers that overrides set for limits at run time. They are written as in a plan, without the name of the algorithm.
+//! Numbers that overrides set for limits at run time. The numbers have the form of a plan's quota, without the name of the algorithm.
 
 use std::sync::Arc;
 
@@ -36,13 +36,13 @@ fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
     let name = rule.limit.name();
     let text = match text.trim() {
         "unlimited" => "unlimited".to_owned(),
-        // The numbers get their own line, because a comment in them ends only with its line.
+        // The numbers stand on their own line. Otherwise a comment in them would hide the closing brackets.
         numbers => format!("{{{algorithm}: {{\n{numbers}\n}}}}"),
     };
     let source = Source::new(name, &text);
     let written: WrittenQuota =
         crate::yaml::read(&source, |_, _| None).map_err(|problem| vec![problem])?;
-    // An override has no variables of the environment.
+    // Numbers of an override have no variables, so no variable has a value.
     let mut check = Check::new(&source, &|_| None);
     let limit_name = Scalar::new(name.to_owned(), None);
     let quota = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);

@@ -1,6 +1,6 @@
 //! Warns of slips in the keys and numbers of one limit: the limit works, but hardly as intended.
 //!
-//! Some slips concern the wait of requests: it is longer than clients wait, or ends before a unit is refilled.
+//! Some slips concern waiting requests: they wait longer than clients are patient, or not long enough for the refill of a unit.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::shape::SingleOr;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The bound of the time in which a whole bucket refills. A small bucket that refills within this time refuses requests that its rate would
-/// admit.
+/// A small bucket gets a warning if it refills completely within this time. Such a bucket refuses requests that its rate would admit.
 const HASTE: Duration = Duration::from_millis(100);
 
-/// The largest capacity of a small bucket, in units. A larger bucket probably bounds a whole service.
+/// The largest capacity of a small bucket, in units. The capacity of a larger bucket is probably intended, because the bucket bounds a
+/// whole service.
 const SMALL: u64 = 10;
 
-/// The longest `lease` of `concurrency` that is no mistake. It is the default of `timeouts.upstream`.
+/// The longest `lease` of `concurrency` without a warning. It equals the default of `timeouts.upstream`.
 const LONG_LEASE: Duration = Duration::from_secs(60);
 
 /// The longest wait for which most clients are patient.
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A delay hardly helps if the refill of one unit takes more than this multiple of the longest wait.
 const RARE: u32 = 10;
 
-/// Warns of slips in a limit. `sync_every` is the time between exchanges of `synced` counts.
+/// Warns of slips in a limit. `sync_every` is the time between two exchanges of the counts of `synced` limits.
 pub(crate) fn slips(
     check: &mut Check<'_>,
     limit: &WrittenLimit,

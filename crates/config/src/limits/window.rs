@@ -19,7 +19,7 @@ use crate::value::{Fault, Scalar, Value};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The largest limit of a log that starts without a warning, in units. Such a log takes 80 KB per client.
+/// The largest `limit` of a `sliding_window_log` without a warning, in units. A log of this size takes 80 KB per client.
 const LONG_LOG: u64 = 10_000;
 
 /// The numbers of a fixed window.
@@ -83,7 +83,7 @@ pub(crate) struct Window {
     pub(crate) window: Scalar<Duration>,
 }
 
-// The numbers of a log. A doc comment would give it its own schema, in place of the schema of a window.
+// The numbers of a `sliding_window_log`. With a doc comment, this type would get a schema of its own in place of the schema of [`Window`].
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenLog(Window);
@@ -109,7 +109,7 @@ impl Numbers for WrittenLog {
     }
 }
 
-// The numbers of a counter. They have no doc comment for the same reason as a log's.
+// The numbers of a `sliding_window_counter`. This type has no doc comment for the same reason as [`WrittenLog`].
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct WrittenCounter(Window);
@@ -167,7 +167,7 @@ impl Value for Zone {
     const ALLOWED: &'static str = "a name of the IANA database, such as UTC or Asia/Jakarta";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // Other forms, such as a path or an offset, would be a second way to write a zone.
+        // Other forms that the library reads, such as a path or an offset, are refused, so that each zone has one spelling.
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
         let zone = TimeZone::get(text)
             .ok()

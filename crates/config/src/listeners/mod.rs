@@ -36,9 +36,9 @@ pub(crate) struct Listener {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ListenerSettings {
-    /// Its address.
+    /// The address of the listener.
     pub address: SocketAddr,
-    /// Its certificates and settings of TLS. `None` for plain HTTP.
+    /// The certificates and TLS settings of the listener. `None` for plain HTTP.
     pub tls: Option<Arc<ServerTls>>,
 }
 
@@ -46,10 +46,10 @@ pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
 
-/// An address that is taken, and its place in the file.
+/// An address that a listener or the admin port already uses, with its place in the file.
 pub(crate) type TakenAddress = (SocketAddr, Option<Place>);
 
-/// Reads the listeners, and takes their addresses.
+/// Reads the listeners. Returns them, and the addresses that they use.
 pub(crate) fn addresses(
     check: &mut Check<'_>,
     written: Option<&Listen>,
@@ -123,13 +123,13 @@ fn listener_settings(
 
 /// Returns whether two addresses need the same socket. Port 0 is any free port, so it never conflicts.
 ///
-/// Addresses of IPv4 and IPv6 do not conflict. `[::]` may exclude IPv4, by the system's setting or as a socket of systemd.
+/// Addresses of IPv4 and IPv6 do not conflict: a setting of the system, or systemd, may exclude IPv4 from a socket for `[::]`.
 pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let is_same = one.ip() == other.ip() || is_any(one) || is_any(other);
     one.is_ipv4() == other.is_ipv4() && one.port() != 0 && one.port() == other.port() && is_same
 }
 
-/// Reads an address and takes it. Refuses an address that is taken already.
+/// Reads an address, and adds it to the `taken` addresses. Refuses an address that is already among them.
 pub(crate) fn take(
     check: &mut Check<'_>,
     taken: &mut Vec<TakenAddress>,
@@ -153,7 +153,7 @@ pub(crate) fn take(
 }
 
 /// Warns of plain listeners on all addresses if `trusted_proxies` is not set, because such listeners are usually behind an ingress or a
-/// load balancer. `trusted_proxies: []` means that there is none.
+/// load balancer. `trusted_proxies: []` declares that there is no proxy.
 pub(crate) fn untrusted_proxy(
     check: &mut Check<'_>,
     written: Option<&Listen>,
@@ -178,7 +178,7 @@ pub(crate) fn untrusted_proxy(
     }
 }
 
-/// Warns of client sources that read certificates if no listener requests any.
+/// Warns of client sources that read certificates, if no listener requests certificates of clients.
 pub(crate) fn unasked_certificates(
     check: &mut Check<'_>,
     clients: WrittenClients<'_>,

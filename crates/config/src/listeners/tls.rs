@@ -110,7 +110,7 @@ pub(crate) fn listener_tls(
     Some(loaded)
 }
 
-/// Warns of a certificate that has expired or soon expires.
+/// Warns of a certificate that has expired or expires within [`SOON`].
 fn soon_over(check: &mut Check<'_>, scalar: &Scalar<FilePath>, shown: &ShownCertificate) {
     let Some(ends) = shown.ends else {
         return;

@@ -59,7 +59,7 @@ pub(crate) struct WrittenAccessFilter {
     pub(crate) duration: Option<Scalar<Duration>>,
 }
 
-/// The formats with names. Their fields are empty here, because the key `fields` lists them.
+/// The formats with names. Their lists of fields are empty here, because the key `fields` sets them.
 const FORMATS: [(&str, AccessFormat); 4] = [
     ("text", AccessFormat::Text(Vec::new())),
     ("json", AccessFormat::Json(Vec::new())),
@@ -149,7 +149,7 @@ pub(crate) fn access_log(
     }
 }
 
-/// Returns the file of the log. Refuses a file whose folder does not exist, because the gateway could not open it.
+/// Returns the path of the log file. Refuses a path whose folder does not exist, because the gateway could not open the file.
 fn log_file(check: &mut Check<'_>, access: &AccessLog) -> Option<std::path::PathBuf> {
     let scalar = access.file.as_ref()?;
     let path = check.path(scalar)?;
@@ -234,7 +234,8 @@ fn access_filter(check: &mut Check<'_>, access: &AccessLog) -> Option<AccessFilt
     })
 }
 
-/// Warns of a `sample` if `filter` chooses only refusals and errors, which are always written.
+/// Warns of a `sample` if `filter` chooses only refusals and errors. Refusals and errors always get a line, so `sample` would have no
+/// effect.
 fn useless_sample(
     check: &mut Check<'_>,
     written: &AccessLog,

@@ -43,7 +43,7 @@ pub struct LogSettings {
     pub format: LogFormat,
     /// The access log. `None` if requests get no lines.
     pub access: Option<AccessLogSettings>,
-    /// The least important level that is logged: `error`, `warn`, `info`, `debug`, `trace`; `off`.
+    /// The least important level that is logged: `error`, `warn`, `info`, `debug` or `trace`. `off` logs nothing.
     pub level: String,
 }
 

@@ -26,7 +26,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether each request that meets `others` also meets these conditions. All requests meet `None`.
+    /// Whether each request that meets the conditions `others` also meets these conditions. `None` is no condition.
     pub(crate) fn cover(&self, others: Option<&Self>) -> bool {
         let none = Self::default();
         let others = others.unwrap_or(&none);
@@ -115,7 +115,7 @@ fn no_escape(check: &mut Check<'_>, value: &str, place: Option<Place>) {
     }
 }
 
-/// Reads a name. Refuses a name that is there twice.
+/// Reads the name of a parameter or header. Refuses a name that is already in `seen`.
 fn once<T: Value, K: Eq + Hash>(
     check: &mut Check<'_>,
     scalar: &Scalar<T>,
@@ -127,7 +127,7 @@ fn once<T: Value, K: Eq + Hash>(
         return Some(name);
     }
     let message = format!("`{}` is here twice", scalar.raw);
-    // The value beside it may be a secret.
+    // The value in the same line may be a secret.
     check.refuse(Problem::new(scalar.place, message).without_line());
     None
 }

@@ -1,7 +1,7 @@
 //! `cors`: the origins whose pages may read a route's answers.
 //!
-//! This file has the form of the key, its values, its checks, and the plan. The checks refuse values that browsers would ignore, or that
-//! would allow every page by mistake.
+//! This file has the form of the key, its values, its checks, and its settings. The checks refuse values that browsers would ignore, and
+//! values that would allow every page by mistake.
 
 use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Value for MaxAge {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CorsSettings {
-    /// The origins whose pages may read its answers.
+    /// The origins whose pages may read the route's answers.
     pub origins: Origins,
     /// The methods of requests that pages may send.
     pub methods: Vec<Method>,
@@ -144,16 +144,17 @@ impl CorsSettings {
 /// Origins of pages.
 #[derive(Debug, Clone)]
 pub enum Origins {
-    /// All of them.
+    /// All origins.
     Any,
     /// Origins that match a pattern of this list.
     Listed(Vec<OriginPattern>),
 }
 
-/// The default methods that pages may use, if the route takes any method.
+/// The methods that pages may use by default, if the route takes every method.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
-/// Makes the CORS rules of a route. The route has the methods `served`, or any. Pages may always read `headers`.
+/// Makes the CORS rules of a route. `served` are the route's methods; `None` means every method. Pages may always read the headers in
+/// `headers`.
 pub(crate) fn cors(
     check: &mut Check<'_>,
     written: &Cors,
@@ -205,7 +206,7 @@ fn origins(
                 twice(check, scalar.place, &origin);
             }
             Some(CorsOrigin::Of(origin)) => listed.push(origin),
-            // The origin has been refused. The other origins are checked nevertheless.
+            // `read` has refused the origin. The other origins are checked nevertheless.
             None => {}
         }
     }

@@ -1,7 +1,7 @@
 //! The edits of a route: `request_headers`, `response_headers`, `strip_prefix`, `upstream_host`, `redirect`.
 //!
-//! This file has the form of the keys, their values, their checks, and the plan. Edits cannot change the headers on which framing, identity
-//! or limits depend.
+//! This file has the form of the keys, their values, their checks, and their settings. Edits cannot change headers on which framing,
+//! identity or limits depend.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -35,7 +35,7 @@ pub(crate) struct WrittenHeaderEdits {
     pub(crate) remove: Option<Vec<Scalar<HeaderName>>>,
 }
 
-/// The port of HTTPS to which a redirect leads.
+/// The HTTPS port to which a redirect sends clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpsPort(pub u16);
 
@@ -68,7 +68,7 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
-    /// Makes the edits: removes headers, then sets headers.
+    /// Applies the edits: removes headers, then sets headers.
     pub fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);
@@ -87,11 +87,11 @@ pub struct RouteEdits {
     pub request_headers: HeaderEdits,
     /// The edits of headers of answers.
     pub response_headers: HeaderEdits,
-    /// The number of first segments of the path that are removed for the upstream.
+    /// The number of segments that are removed from the beginning of the path, before the request goes to the upstream.
     pub stripped: usize,
     /// The host in requests to the upstream.
     pub upstream_host: UpstreamHost,
-    /// The port of HTTPS to which requests without TLS are redirected. `None` if they are forwarded.
+    /// The HTTPS port to which requests without TLS are redirected. `None` if requests without TLS are forwarded.
     pub redirect: Option<HttpsPort>,
 }
 
@@ -140,7 +140,7 @@ fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     ToUpstream,
-    /// With `has_cors`, the gateway writes the CORS headers of answers, so edits of these are refused.
+    /// With `has_cors`, the gateway writes the CORS headers of answers, so edits of CORS headers are refused.
     ToClient {
         has_cors: bool,
     },
@@ -182,7 +182,8 @@ pub(crate) fn edits(
     }
 }
 
-/// Warns of headers that the file sets on answers, if the route has its own edits and does not mention these headers.
+/// Warns if the route's own edits lack a header that the file sets on answers. The route's edits replace the file's, so answers of this
+/// route do not get the header.
 fn replaced(
     check: &mut Check<'_>,
     written: &WrittenHeaderEdits,
@@ -208,7 +209,7 @@ fn replaced(
     }
 }
 
-/// Returns the number of segments in a prefix. Refuses the prefix unless every path of the route begins with it.
+/// Returns the number of segments in `strip_prefix`. Refuses the prefix unless every path of the route begins with it.
 fn stripped(
     check: &mut Check<'_>,
     scalar: Option<&Scalar<PathPattern>>,
@@ -284,7 +285,7 @@ fn header_name(
         _ if !seen.insert(name.clone()) => "it is here twice",
         _ => return Some(name),
     };
-    // The value beside the name may be a secret.
+    // The value in the same line may be a secret.
     let message = format!("the header `{name}` cannot be changed here");
     let problem = Problem::new(scalar.place, message).note(note);
     check.refuse(problem.without_line());

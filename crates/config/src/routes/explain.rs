@@ -1,4 +1,4 @@
-//! Writes a route's handling of requests in lines, for `tidegate explain`.
+//! Describes a route's handling of requests, for `tidegate explain`.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use tidegate_upstream::{ServerSettings, Speaks, UpstreamSettings};
 use crate::routes::{RouteSettings, UpstreamHost};
 
 impl RouteSettings {
-    /// Writes the route's handling of requests in lines.
+    /// Writes the route's handling of requests, one line per key of the route.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl RouteSettings {
     }
 }
 
-/// Returns whether a server has TLS and a name. Many such servers refuse requests whose `Host` is another name.
+/// Returns whether a server has TLS and a name. Many such servers refuse requests whose `Host` is not this name.
 fn is_named(server: &ServerSettings) -> bool {
     matches!(server.speaks, Speaks::Tls(_)) && server.endpoint().0.parse::<IpAddr>().is_err()
 }

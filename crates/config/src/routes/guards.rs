@@ -1,4 +1,4 @@
-//! Checks that each route has a limit with a key that a caller cannot invent.
+//! Checks that each route has a limit whose key contains no value that a caller can invent.
 
 use crate::yaml::{Place, Problem};
 use tidegate_identity::api_keys::UnknownKey;
@@ -36,7 +36,7 @@ pub(crate) fn guards(
     }
 }
 
-/// Warns of a route if all limits that bound its callers are counted per values that are not verified.
+/// Warns of a route if each limit that bounds its callers is counted per a value that is not verified.
 fn unguarded(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) {
     let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
     let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();
@@ -69,7 +69,8 @@ fn nameless(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) 
     }
 }
 
-/// Whether the rule bounds requests by address. Any other value in its key, except the route, would give an address several budgets.
+/// Whether the rule bounds requests per address. Its key may contain only addresses and the route, because any other value would give one
+/// address several budgets.
 fn by_address(rule: &Rule) -> bool {
     !rule.limit.is_observed()
         && !rule.per.is_empty()
@@ -79,7 +80,7 @@ fn by_address(rule: &Rule) -> bool {
             .all(|per| matches!(per, Per::Ip | Per::Network(_) | Per::Route))
 }
 
-/// Whether a caller of this route can send a new value with every request.
+/// Whether a caller of this route can send a new value of this part with every request.
 fn is_made_up(per: &Per, route: &RouteSettings) -> bool {
     match per {
         Per::Header(_) | Per::Cookie(_) | Per::Path(_) | Per::Query(_) => true,

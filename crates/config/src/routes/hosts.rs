@@ -1,4 +1,5 @@
-//! Routes of a host whose limits a client can avoid by another host, because a route for any host with fewer limits takes the same path.
+//! Finds routes of one host whose limits a client can avoid: it sends the same path under another host, and a later route for any host,
+//! with fewer limits, takes the request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::check::Check;
 use crate::routes::RouteSettings;
 use crate::routes::respelled::{ANY, example, missing_limit, taker};
 
-/// Warns of each later route of any host that takes the paths of stricter routes to the same upstream.
+/// Warns of each route for any host that takes the paths of earlier, stricter routes to the same upstream.
 pub(crate) fn other_hosts(
     check: &mut Check<'_>,
     routes: &[(RouteSettings, Option<Place>)],
@@ -30,8 +31,8 @@ pub(crate) fn other_hosts(
         let other = &routes[taker].0;
         if Arc::ptr_eq(&other.upstream, &route.upstream)
             && let Some(limit) = missing_limit(other, route)
-            // If both routes have the same path and each has a limit that the other lacks, this is intended, such as a default for all
-            // other tenants.
+            // If both routes have the same path, and each has a limit that the other lacks, the difference is probably intended. An example
+            // is a default for all other tenants.
             && (route.shape.path != other.shape.path || missing_limit(route, other).is_none())
         {
             laxer.entry(taker).or_default().push((&route.name, limit));

@@ -14,26 +14,26 @@ use crate::value::word::name;
 /// The requests that a route takes.
 #[derive(Clone, Debug)]
 pub struct RouteShape {
-    /// The hosts that it matches. `None` matches any.
+    /// The hosts that the route matches. `None` matches any host.
     pub host: Option<HostPattern>,
-    /// The paths that it matches.
+    /// The paths that the route matches.
     pub path: PathPattern,
-    /// The methods that it matches. HEAD is among them if GET is. `None` matches any.
+    /// The methods that the route matches. If GET is in this list, HEAD is as well. `None` matches any method.
     pub methods: Option<Vec<Method>>,
-    /// The parameters and headers that requests must have. `None` matches any.
+    /// The parameters and headers that requests must have. `None` means no such condition.
     pub conditions: Option<Box<Conditions>>,
     /// The treatment of encoded slashes in paths of requests.
     pub encoded_slashes: EncodedSlashes,
 }
 
 impl RouteShape {
-    /// Returns whether it matches each host that `other` matches.
+    /// Returns whether this route matches each host that `other` matches.
     pub(crate) fn covers_hosts(&self, other: &Self) -> bool {
         let is_covered = |own: &HostPattern| other.host.as_ref().is_some_and(|it| own.covers(it));
         self.host.as_ref().is_none_or(is_covered)
     }
 
-    /// Returns whether it matches each query and each set of headers that `other` matches.
+    /// Returns whether this route matches each query and each set of headers that `other` matches.
     pub(crate) fn covers_conditions(&self, other: &Self) -> bool {
         let conditions = self.conditions.as_ref();
         conditions.is_none_or(|own| own.cover(other.conditions.as_deref()))
@@ -51,10 +51,10 @@ name!(
 /// The remedy for a route with an empty list of methods.
 pub(crate) const NO_METHODS: &str = "no request can match: leave out `methods` for any method";
 
-/// Methods that a misspelled method may have meant.
+/// The usual methods. A method that differs from a usual method by one typing mistake gets a warning.
 const USUAL: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Reads a list of methods without repetition. Refuses a method that is not in `served`, the methods of the route, if there are any.
+/// Reads a list of methods, and refuses repetitions. If `served` has the methods of the route, refuses methods that are not among them.
 /// `empty` is the remedy for an empty list.
 pub(crate) fn methods(
     check: &mut Check<'_>,
@@ -90,7 +90,7 @@ pub(crate) fn methods(
 }
 
 /// Refuses a path with an encoded slash if the gateway rejects all requests with encoded slashes. Warns of a segment such as `:id`, which
-/// other routers take for a name.
+/// other routers read as the name of a parameter.
 pub(crate) fn literal(
     check: &mut Check<'_>,
     path: &PathPattern,
@@ -119,7 +119,7 @@ pub(crate) fn literal(
     }
 }
 
-/// Adds HEAD to methods with GET, because a server that answers GET answers HEAD.
+/// Adds HEAD to a list that contains GET, because a server that answers GET also answers HEAD.
 pub(crate) fn with_head(mut methods: Vec<Method>) -> Vec<Method> {
     if methods.contains(&Method::GET) && !methods.contains(&Method::HEAD) {
         methods.push(Method::HEAD);

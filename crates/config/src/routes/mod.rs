@@ -133,20 +133,20 @@ pub(crate) struct Route {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RouteSettings {
-    /// Its name, which no other route has.
+    /// The name of the route. No other route has it.
     pub name: String,
-    /// The requests that it takes.
+    /// The requests that the route takes.
     pub shape: RouteShape,
-    /// Whether its upstream ignores the case of a path. `None` if the file does not set it. `Some(true)` makes the route's path ignore
-    /// case, too.
+    /// Whether the upstream ignores the case of a path. `None` if the configuration does not have the key. With `Some(true)`, the route's
+    /// path ignores case, too.
     pub case_insensitive: Option<bool>,
-    /// Its upstream. Routes that name the same upstream share it.
+    /// The upstream of the route. Routes with the same upstream share this value.
     pub upstream: Arc<UpstreamSettings>,
     /// The settings of forwarding.
     pub forward: ForwardSettings,
-    /// Its CORS rules. `None` if the upstream sends the CORS headers.
+    /// The CORS rules of the route. `None` if the upstream sends the CORS headers.
     pub cors: Option<CorsSettings>,
-    /// Its limits, access lists and answers. The limits under `always` come before its own.
+    /// The limits, access lists and answers of the route. The limits under `always` come before the route's own limits.
     pub policy: Policy,
 }
 
@@ -156,7 +156,7 @@ pub struct RouteSettings {
 pub struct ForwardSettings {
     /// The timeouts of forwarding.
     pub timeouts: ForwardTimeouts,
-    /// The settings of retries. `None` if a request is sent again only if no part of it was sent.
+    /// The settings of retries. `None` if a request may be sent again only while no server has received any part of it.
     pub retries: Option<RetrySettings>,
     /// The edits of requests and answers.
     pub edits: RouteEdits,
@@ -186,7 +186,7 @@ pub(crate) struct RouteDefaults<'a> {
     pub(crate) timeouts: Timeouts,
     pub(crate) response_headers: &'a HeaderEdits,
     pub(crate) request_id_in_answers: bool,
-    /// Whether a request can count as https, by a listener with TLS or by a trusted proxy.
+    /// Whether a request can count as https, because a listener has TLS or because a proxy is trusted.
     pub(crate) has_https: bool,
 }
 
@@ -273,7 +273,7 @@ fn route_settings(
     };
     let of_file = defaults.access.lists.require;
     let lists = access_lists(check, written, defaults.sources, of_file);
-    // A route with a refused host or path ends here. An earlier return would hide errors in its other keys.
+    // If the host or the path was refused, the function ends here. An earlier return would hide errors in other keys of the route.
     let host = host.map_or(Some(None), |host| host.map(Some))?;
     let path = path?;
     let name = match given {
@@ -286,8 +286,8 @@ fn route_settings(
         ),
     };
     let label = Label {
-        // Other routes get their names from methods, host and path. If two such names are equal, one route hides the other, and `hidden`
-        // refuses it.
+        // A route without `name` and conditions gets its name from methods, host and path. If two such names are equal, one route hides the
+        // other, and `hidden` refuses the hidden route.
         is_unique: route.name.is_some() || conditions.is_some(),
         place: route
             .name
@@ -345,7 +345,7 @@ fn charged(check: &mut Check<'_>, always: &[Rule], own: Vec<Rule>, route: &Route
     all
 }
 
-/// Refuses two routes with one name, because logs, metrics and keys contain the name.
+/// Refuses two routes with the same name, because logs, metrics and keys identify a route by its name.
 fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, name: &str, label: Label) {
     if let Some(first) = names.insert(name.to_owned(), label)
         && (label.is_unique || first.is_unique)
@@ -356,7 +356,7 @@ fn one_name(check: &mut Check<'_>, names: &mut HashMap<String, Label>, name: &st
     }
 }
 
-/// Makes the name of a route without one, from its methods, host, path, and the names in its conditions.
+/// Makes a name for a route without `name`, from its methods, host and path, and from the names in its conditions.
 fn describe(
     methods: Option<&[Method]>,
     host: Option<&impl ToString>,

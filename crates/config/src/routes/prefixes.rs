@@ -1,4 +1,4 @@
-//! Warns of a route for a single path, if it was probably meant for all paths below, too.
+//! Warns of a route for a single path that was probably meant for all paths below this path, too.
 
 use crate::yaml::{Place, Problem};
 use tidegate_net::pattern::PathPattern;
@@ -40,7 +40,7 @@ fn is_prefix_by_name(path: &PathPattern) -> bool {
     }
 }
 
-/// Whether a route takes paths below another route's path. Then the other route was probably meant for its path alone.
+/// Whether `other` takes paths below `path`. If so, the route of `path` was probably meant for this path alone.
 fn is_below(other: &PathPattern, path: &PathPattern) -> bool {
     let mut names = other.segments();
     let starts_alike = path.segments().all(|name| names.next() == Some(name));

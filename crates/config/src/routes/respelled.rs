@@ -1,4 +1,4 @@
-//! Routes whose limits a client can avoid by another spelling of the path, because a route with fewer limits takes that spelling.
+//! Finds routes whose limits a client can avoid: it sends another spelling of the path, and a route with fewer limits takes this spelling.
 //!
 //! Paths are compared letter by letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and `/api/login.`
 //! as `/api/login`. But the gateway charges these two spellings to the limits of another route, such as `/**`.
@@ -15,7 +15,7 @@ use tidegate_tower::Rule;
 use crate::check::Check;
 use crate::routes::RouteSettings;
 
-/// An example of a name, for a segment or a host that may be any.
+/// An example of a name, for a segment that may have any name, or for any host.
 pub(crate) const ANY: &str = "0";
 
 /// Warns of each route that takes other spellings of paths of stricter routes, unless either route sets `case_insensitive`.
@@ -34,7 +34,7 @@ pub(crate) fn respelled(
             Some(HostPattern::Exact(host)) => host.clone(),
             Some(HostPattern::Below(suffix)) => format!("{ANY}{suffix}"),
         };
-        // Whether neither route sets `case_insensitive`.
+        // Whether neither of the two routes sets `case_insensitive`.
         let is_unsaid =
             |at: &usize| [route, &routes[*at].0].map(|it| it.case_insensitive) == [None; 2];
         if let Some(at) = taker(index, routes, route, (&host, &path)).filter(is_unsaid)
@@ -70,7 +70,8 @@ pub(crate) fn indexed(routes: &[(RouteSettings, Option<Place>)]) -> RouteIndex {
     index
 }
 
-/// Returns a path that differs from the route's in case alone, or in dots at the ends of names. `None` if the route has no such path.
+/// Returns a path that the pattern does not match, and that differs from a matching path only in case, or only in dots at the ends of
+/// names. `None` if there is no such path.
 fn other_spelling(path: &PathPattern) -> Option<String> {
     path.segments().flatten().next()?;
     let upper = example(path, str::to_ascii_uppercase);
@@ -81,13 +82,13 @@ fn other_spelling(path: &PathPattern) -> Option<String> {
     (!path.matches(&dotted)).then_some(dotted)
 }
 
-/// Makes a path of a pattern, with each name spelled by `spell`.
+/// Makes a path that a pattern matches, and applies `spell` to each name in it.
 pub(crate) fn example(path: &PathPattern, spell: fn(&str) -> String) -> String {
     let names = path.segments().map(|name| name.map_or(ANY.into(), spell));
     names.flat_map(|name| ["/".to_owned(), name]).collect()
 }
 
-/// Returns the first route that takes a request of `route` under this host and path.
+/// Returns the index of the first route that takes a request with this host and path, and with a method and conditions of `route`.
 pub(crate) fn taker(
     index: &RouteIndex,
     routes: &[(RouteSettings, Option<Place>)],

@@ -36,7 +36,7 @@ bounded!(
 /// The default of `budget`, in percent of the route's requests.
 const RETRY_BUDGET: u32 = 20;
 
-/// Reads the retries of a route. `whole` is the longest wait of all attempts together.
+/// Reads the retries of a route. `whole` is the longest wait for an answer in all attempts together.
 pub(crate) fn retry_settings(
     check: &mut Check<'_>,
     written: &Spanned<Retries>,

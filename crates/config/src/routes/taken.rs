@@ -1,4 +1,4 @@
-//! Routes that take some methods of a later route with more limits.
+//! Finds routes that take some methods of a later route, and have fewer limits than the later route.
 
 use crate::yaml::{Place, Problem};
 
@@ -32,10 +32,10 @@ pub(crate) fn taken(
     }
 }
 
-/// Returns the methods of a later route that an earlier route takes, if the earlier route has more paths.
+/// Returns the methods of a later route that an earlier route takes, if the earlier route matches more paths.
 ///
-/// It is common and intended that a route for safe methods, such as GET, precedes a route for any method. So no methods are returned for
-/// such a pair.
+/// Authors often put a route for safe methods, such as GET, before a route for any method on purpose. So no methods are returned for such a
+/// pair.
 fn taken_methods<'r>(earlier: &'r RouteSettings, later: &RouteSettings) -> Vec<&'r str> {
     let (wide, narrow) = (&earlier.shape, &later.shape);
     let is_wider = wide.covers_hosts(narrow)

@@ -47,7 +47,7 @@ pub struct ForwardTimeouts {
     pub drain: Option<Duration>,
 }
 
-/// Reads the timeouts of a route. Missing keys have the values of `whole`, the gateway's timeouts.
+/// Reads the timeouts of a route. `whole` are the gateway's timeouts, which apply for missing keys.
 pub(crate) fn forward_timeouts(
     check: &mut Check<'_>,
     route: &Route,
@@ -77,7 +77,7 @@ pub(crate) fn forward_timeouts(
     }
 }
 
-/// Warns of `idle` on a route with tunnels, if no `tunnel_idle` is written.
+/// Warns of `idle` on a route with tunnels, if `tunnel_idle` is missing.
 fn tunnel_without_idle(check: &mut Check<'_>, written: Option<&RouteTimeouts>) {
     let written = written.filter(|written| written.tunnel_idle.is_none());
     if let Some(scalar) = written.and_then(|written| written.idle.as_ref()) {

@@ -17,7 +17,7 @@ impl Value for Protocol {
     const ALLOWED: &'static str = "websocket, or another value of an Upgrade header";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // A name, perhaps with a version after a `/`.
+        // The text is a name, perhaps with a version after a `/`.
         let mut parts = text.splitn(2, '/');
         if !parts.all(|part| HeaderName::read(part).is_ok()) {
             return Err(Fault::Form);
@@ -32,7 +32,7 @@ impl Value for Protocol {
     }
 }
 
-/// Reads the protocols that requests may switch to. Refuses them if a server speaks HTTP/2, which has no upgrades.
+/// Reads the protocols that requests may switch to. Refuses any such protocol if a server speaks HTTP/2, because HTTP/2 has no upgrades.
 pub(crate) fn upgrades(
     check: &mut Check<'_>,
     written: Option<&[Scalar<Protocol>]>,

@@ -4,7 +4,7 @@ use crate::yaml::{Place, Problem};
 
 use crate::check::Check;
 
-/// The starts of variables in other proxies: nginx, Envoy, HAProxy, Caddy, templates.
+/// The first characters of variables in nginx, Envoy, HAProxy, Caddy and templates.
 const VARIABLES: [&str; 25] = [
     "$remote_addr",
     "$binary_remote_addr",
@@ -33,7 +33,7 @@ const VARIABLES: [&str; 25] = [
     "{client_ip}",
 ];
 
-/// Warns of a variable in the value of a header, which may be a secret.
+/// Warns of a variable in the value of a header. The warning does not show the value, which may be a secret.
 pub(crate) fn no_variables(check: &mut Check<'_>, value: &[u8], place: Option<Place>) {
     let value = String::from_utf8_lossy(value);
     if let Some(sign) = VARIABLES.iter().find(|sign| value.contains(**sign)) {

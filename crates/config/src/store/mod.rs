@@ -46,7 +46,7 @@ impl Value for StoreWord {
     }
 }
 
-/// The secret. `None` if the text is empty.
+/// The value of `secret`. `None` if the text is empty.
 pub(crate) struct SecretText(pub(crate) Option<Secret>);
 
 impl Value for SecretText {
@@ -64,20 +64,20 @@ impl Value for SecretText {
 /// The store of limits.
 #[derive(Debug)]
 pub enum StoreSettings {
-    /// In this process.
+    /// The limits are in this process.
     Memory,
-    /// In Redis.
+    /// The limits are in Redis.
     Redis(RedisOptions),
 }
 
-/// The defaults for limits without `mode` or `on_failure`.
+/// The store's defaults for limits that lack `mode` or `on_failure`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreDefaults {
-    /// Whether limits are in the memory of this gateway, and not shared.
+    /// Whether limits are in the memory of this gateway, and so not shared.
     pub(crate) in_memory: bool,
     pub(crate) on_failure: OnFailure,
     pub(crate) mode: Mode,
-    /// The time between two synced exchanges. Zero if limits are in memory, or if there is one gateway.
+    /// The time between two exchanges of the counts of `synced` limits. Zero if limits are in memory, or if there is one gateway.
     pub(crate) sync_every: Duration,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn secret(
     secret
 }
 
-/// Returns the path of the file that keeps overrides, if the store is not in Redis.
+/// Returns the path of the file for overrides. Warns and returns `None` if the store is in Redis, because Redis has the overrides, too.
 pub(crate) fn overrides_file(
     check: &mut Check<'_>,
     written: Option<&Scalar<FilePath>>,

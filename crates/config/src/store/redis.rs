@@ -56,7 +56,8 @@ impl Value for RedisUrl {
             return Ok(Self(text.to_owned()));
         };
         Err(match (text.split_once("://"), error.reason()) {
-            // This case comes first. Otherwise a later case would report valid characters in the user or password.
+            // A URL with a quotation mark or a second scheme is checked first. Otherwise a later case would blame characters of the user or
+            // password that are valid.
             (Some((scheme, rest)), Some(reason))
                 if scheme.starts_with(['"', '\'']) || rest.contains("://") =>
             {
@@ -73,7 +74,7 @@ impl Value for RedisUrl {
     }
 }
 
-/// Returns the password in a URL, or an empty text.
+/// Returns the password in a URL, or an empty text if the URL has no password.
 fn password(url: &str) -> &str {
     let login = url
         .split_once("://")
@@ -82,8 +83,8 @@ fn password(url: &str) -> &str {
     password.map_or("", |(_, password)| password)
 }
 
-/// Whether a URL without TLS has port 6380, at which cloud services of Redis use TLS. An IP address or a host without a dot is probably a
-/// second server of one's own.
+/// Whether a URL without TLS has port 6380, at which cloud services of Redis use TLS. An IP address or a host without a dot is probably no
+/// cloud service, but a second server of the user's own.
 fn may_need_tls(url: &str) -> bool {
     let host = url
         .strip_prefix("redis://")
@@ -92,7 +93,7 @@ fn may_need_tls(url: &str) -> bool {
     host.is_some_and(|host| host.contains('.') && host.parse::<Ipv4Addr>().is_err())
 }
 
-/// Whether the user or password has a sign that would end it early. The last `@` is its end.
+/// Whether the part before the last `@`, the user and password, contains a sign that must be escaped.
 fn has_bare_sign(rest: &str) -> bool {
     let user = rest.rsplit_once('@').map(|(user, _)| user);
     user.is_some_and(|user| {
@@ -100,7 +101,7 @@ fn has_bare_sign(rest: &str) -> bool {
     })
 }
 
-/// The number of gateways. `None` if the gateways that report to Redis are counted.
+/// The number of gateways that share Redis. With `None`, the gateways that report to Redis are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gateways(pub(crate) Option<u64>);
 
@@ -133,12 +134,12 @@ name!(
     |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
 );
 
-/// The default of `sync_every`. `SLOWEST_SYNC` is its longest value.
+/// The default of `sync_every`. The longest value is `SLOWEST_SYNC`.
 const SYNC_EVERY: Duration = Duration::from_millis(100);
 
 const SLOWEST_SYNC: Duration = Duration::from_secs(60);
 
-/// The longest `timeout` of a call to Redis. A request waits for the call.
+/// The longest `timeout` of a call to Redis. It is bounded, because a request waits for the call.
 const LONGEST_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<RedisOptions> {

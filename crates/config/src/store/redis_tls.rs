@@ -1,4 +1,5 @@
-//! `redis.tls`: the files of authorities, certificate and key. The check reads them, so that errors have a place.
+//! `redis.tls`: the files of authorities, certificate and key. The check of the configuration reads the files, so that errors show the
+//! place of the key.
 
 use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! The environment variables of OpenTelemetry. They set the keys of `tracing` that are not written.
+//! The environment variables of OpenTelemetry. They replace keys of `tracing` that the configuration lacks.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::check::Check;
 use crate::value::Value as _;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest time that a collector may take to answer, in milliseconds.
+/// The longest timeout that the variables may set for the collector's answer, in milliseconds.
 const LONGEST_TIMEOUT: u64 = 60_000;
 const PROTOCOL: &str = "http/protobuf";
 
 /// The environment variables of OpenTelemetry. An empty variable counts as unset.
 pub(super) struct Environment<'c, 'e> {
     pub(super) check: &'c mut Check<'e>,
-    /// The place of `tracing`, at which wrong variables are reported.
+    /// The place of the key `tracing`. Errors in variables are reported at this place.
     pub(super) place: Option<Place>,
 }
 
 impl Environment<'_, '_> {
-    /// Returns the first of these variables that is set, with its name.
+    /// Returns the name and the value of the first of these variables that is set.
     fn first<const N: usize>(&self, names: [&'static str; N]) -> Option<(&'static str, String)> {
         let value = |name| (self.check.env)(name).filter(|value| !value.is_empty());
         let mut names = names.into_iter();
@@ -111,7 +111,7 @@ impl Environment<'_, '_> {
         share.map(|share| (share * f64::from(AccessLogSettings::ALL)).round() as u32)
     }
 
-    /// Returns the longest time that the collector may take for a batch.
+    /// Returns the longest time that the collector may take to answer a batch of spans.
     pub(super) fn timeout(&mut self) -> Duration {
         let names = [
             "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
@@ -149,7 +149,7 @@ impl Environment<'_, '_> {
         headers.unwrap_or_default()
     }
 
-    /// Returns the attributes of this process, its name first.
+    /// Returns the attributes of this process. The first attribute is the name of the service.
     pub(super) fn resource(&mut self) -> Vec<(String, String)> {
         let names = ["OTEL_RESOURCE_ATTRIBUTES"];
         let resource = self.read(
@@ -169,7 +169,7 @@ impl Environment<'_, '_> {
     }
 }
 
-/// Reads pairs such as `name=value,name=value`, in which the values are escaped as in a URL.
+/// Reads pairs such as `name=value,name=value`. The values are escaped as in a URL.
 fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text
         .split(',')

@@ -39,7 +39,7 @@ pub(crate) struct Tracing {
 pub(crate) struct OtlpUrl(pub(crate) Uri);
 
 impl OtlpUrl {
-    /// The standard path for spans at a collector.
+    /// The standard path at which collectors receive spans.
     const PATH: &str = "/v1/traces";
 
     /// Reads the URL of a collector without the path for spans, and adds the path.
@@ -76,7 +76,7 @@ bounded!(
     "a whole number from 1 to 100000"
 );
 
-/// The default share of traced requests, in millionths, if no trusted peer has decided.
+/// The default share of requests that are traced, in millionths. It applies to requests for which no trusted peer has decided.
 const SAMPLE: u32 = AccessLogSettings::ALL / 100;
 
 const PER_SECOND: u32 = 100;

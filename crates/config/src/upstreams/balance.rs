@@ -65,12 +65,12 @@ impl Value for CookieName {
     const ALLOWED: &'static str = "letters, digits, `-` and `_`, such as server";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // A cookie's name allows the same characters as a header's name. Its case matters.
+        // A cookie's name allows the same characters as a header's name, but its case matters. So the text is kept unchanged.
         HeaderName::read(text).map(|_| Self(text.to_owned()))
     }
 }
 
-/// Returns the choice by turns or by load, and the rule of sticky sessions, which is tried first.
+/// Returns the rule for choosing a server by turns or by load, and the rule of sticky sessions. A rule of sticky sessions takes precedence.
 pub(crate) fn balance(
     check: &mut Check<'_>,
     written: Option<&SingleOr<Balance, WrittenSticky>>,

@@ -88,7 +88,7 @@ bounded!(
     "a whole number from 1 to 1000"
 );
 
-/// The value `none` of `eject`, with which no server is left out.
+/// The value `none` of `eject`. With it, no server is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoEjection;
 
@@ -102,7 +102,7 @@ impl Value for NoEjection {
     }
 }
 
-/// A status that is a failure of the server, or a class of them.
+/// A status that counts as a failure of the server, or a class of such statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FailureStatus(StatusRange);
 
@@ -171,7 +171,7 @@ impl Value for CheckHost {
     }
 }
 
-/// The default time between health checks. The other defaults follow.
+/// The default time between two health checks. The constants below are further defaults of health checks.
 const EVERY: Duration = Duration::from_secs(5);
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ pub(crate) fn eject(
     match written {
         None => Some(usual),
         Some(SingleOr::Single(scalar)) => {
-            // If the value is refused, no plan is made, so the result does not matter.
+            // If the value is refused, no settings are made, so the result does not matter.
             let _ = check.read(scalar);
             None
         }
@@ -242,7 +242,7 @@ pub(crate) fn health_settings(
     })
 }
 
-/// Reads the request of a check, which is made by HTTP or by gRPC.
+/// Reads the request of a health check. The check uses HTTP or gRPC.
 fn request(
     check: &mut Check<'_>,
     written: &Spanned<Health>,

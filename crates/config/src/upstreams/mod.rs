@@ -86,12 +86,12 @@ bounded!(
     "a whole number from 0 to 1000000"
 );
 
-/// The upstreams of routes, in no order. Each group records whether a route leads to it.
+/// The upstreams of routes, in no particular order. Each group records whether a route uses it.
 pub(crate) struct Upstreams<'a> {
     groups: HashMap<String, Group<'a>>,
-    /// Servers whose URLs are written in routes, by URL.
+    /// The servers whose URL is the `upstream` of a route, by URL.
     alone: HashMap<String, Arc<UpstreamSettings>>,
-    /// The default settings of TLS, made for the first server that needs them.
+    /// The default settings of TLS. They are made for the first server that needs them.
     usual: Option<Arc<UpstreamTls>>,
     /// The addresses of this gateway. A server with such an address is refused.
     own: Vec<OwnAddress>,
@@ -147,7 +147,7 @@ fn group(
     upstream: &Upstream,
     upstreams: &mut Upstreams<'_>,
 ) -> Option<Vec<ServerSettings>> {
-    // Reads all servers before it returns, to report all errors.
+    // All servers are read before the first return, to report all errors.
     let written = upstream.servers.value.iter();
     let servers: Vec<_> = written
         .map(|server| written_server(check, server))
@@ -204,7 +204,8 @@ fn written_server(
     }
 }
 
-/// Makes the settings of a server. A server with TLS uses `tls`. If `tls` is `None`, sets it to the default settings.
+/// Makes the settings of a server. A server with TLS uses the settings `tls`. If `tls` is `None`, such a server gets the default settings,
+/// and `tls` is set to them.
 fn server_settings(
     check: &mut Check<'_>,
     (server, weight, place): WrittenServer,
@@ -266,7 +267,7 @@ pub(crate) fn target(
     None
 }
 
-/// Warns of groups that no route leads to.
+/// Warns of groups that no route uses.
 pub(crate) fn unused_upstreams(check: &mut Check<'_>, upstreams: &Upstreams<'_>) {
     for group in upstreams.groups.values().filter(|group| !group.is_used) {
         let message = format!("no route leads to the upstream `{}`", group.name.raw);
@@ -313,10 +314,10 @@ fn warn_of_balance(
     }
 }
 
-/// The default number of requests that may wait for a connection, if connections are bounded.
+/// The default number of requests that may wait for a connection. It applies only with `max_connections`.
 const MAX_WAITING: usize = 100;
 
-/// Makes the settings of a group. Reads all keys even if the servers were refused, to report all errors.
+/// Makes the settings of a group. If the servers were refused, reads the other keys nevertheless, to report all errors.
 pub(crate) fn upstream_settings(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,

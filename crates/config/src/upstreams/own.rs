@@ -1,4 +1,5 @@
-//! Refuses servers that are this gateway itself: a listener, to which requests would return, or the admin port.
+//! Refuses servers whose address belongs to this gateway itself. A listener would forward requests to itself, and the admin port must not
+//! be reachable through a route.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,7 +15,8 @@ pub(crate) struct OwnAddress {
     is_admin: bool,
 }
 
-/// Returns all addresses of this gateway: the `taken` addresses, and the admin port. `taken` lacks the default address of the admin port.
+/// Returns all addresses of this gateway: the `taken` addresses, and the address of the admin port. If the admin port has its default
+/// address, `taken` lacks it.
 pub(crate) fn own_addresses(
     taken: Vec<(SocketAddr, Option<Place>)>,
     admin: Option<SocketAddr>,
@@ -31,7 +33,7 @@ pub(crate) fn own_addresses(
     .collect()
 }
 
-/// Refuses a server that is this gateway.
+/// Refuses a server whose address belongs to this gateway.
 pub(crate) fn elsewhere(
     check: &mut Check<'_>,
     server: &ServerSettings,
@@ -76,7 +78,8 @@ pub(crate) fn elsewhere(
         .refuse(Problem::new(place, message).note(format!("{note}: write the address of the API")));
 }
 
-/// Whether a connection to a server reaches an address of this gateway. Does not check other addresses of this machine.
+/// Whether a connection to `server` reaches `own`, an address of this gateway. If `own` is 0.0.0.0 or ::, recognises only loopback
+/// addresses as this machine.
 fn leads(server: SocketAddr, own: SocketAddr) -> bool {
     let (to, at) = (server.ip(), own.ip());
     let is_here = to == at

@@ -99,7 +99,8 @@ pub(crate) fn other_scheme(check: &mut Check<'_>, server: &ServerSettings, place
     check.warn(problem.note(format!("did you mean {meant}://?")));
 }
 
-/// Warns of an https:// server whose host is an address. Its certificate must contain the address, and few certificates do.
+/// Warns of an https:// server whose host is an address. The server's certificate must contain the address, and few certificates contain
+/// addresses.
 pub(crate) fn address_in_certificate(check: &mut Check<'_>, server: &Server, place: Option<Place>) {
     let host = server.authority.host().trim_matches(['[', ']']);
     if server.scheme != ServerScheme::Https || host.parse::<IpAddr>().is_err() {

@@ -44,7 +44,7 @@ impl Value for CertificateName {
     }
 }
 
-/// The remedy if `ca` is missing and the system has no authorities.
+/// The remedy in the error for a missing `ca` on a system without authorities.
 pub(crate) const NO_AUTHORITIES: &str = "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`";
 
 pub(crate) fn upstream_tls(

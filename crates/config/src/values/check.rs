@@ -1,7 +1,7 @@
-//! The state of a check: it reads values, fills in their variables, and collects problems.
+//! The state of a check of a configuration. The check reads values, fills in their variables, and collects problems.
 //!
-//! All problems are collected, not only the first. A part with a problem is left out. The check returns a plan only if it has found no
-//! error.
+//! All problems are collected, not only the first. The check continues without the part that has a problem. It returns settings only if
+//! there are no errors.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub(crate) struct Check<'a> {
     pub(crate) problems: Vec<Problem>,
     /// The warnings so far.
     pub(crate) warnings: Vec<Problem>,
-    /// The files that the configuration names and the gateway reads, so far.
+    /// The files that the check has found so far: the configuration names them, and the gateway reads them.
     pub(crate) files: BTreeSet<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl Check<'_> {
         self.warnings.push(problem);
     }
 
-    /// Refuses a name that is not defined, and lists the defined names. `none` is the note if no name is defined.
+    /// Refuses a name that is not defined. The error lists the defined names, or has the note `none` if no name is defined.
     pub(crate) fn undefined<'n, T>(
         &mut self,
         what: &str,
@@ -70,8 +70,8 @@ impl Check<'_> {
     ) {
         let mut problem =
             Problem::new(scalar.place, format!("there is no {what} `{}`", scalar.raw));
-        // A list for each error would take too long with thousands of names and errors. Errors after the first ones are not shown, so they
-        // need no list.
+        // With thousands of names and errors, a list for each error would take too long. Only the first `MAX_PROBLEMS` errors are shown, so
+        // only they get a list.
         if self.problems.len() < MAX_PROBLEMS {
             let mut names: Vec<_> = names.collect();
             names.sort();
@@ -101,11 +101,11 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a value like [`read`](Self::read), but errors show no line, because secrets may stand beside the value.
+    /// Reads a value like [`read`](Self::read), but errors show no line, because the same line may contain a secret.
     pub(crate) fn read_hidden<T: Value>(&mut self, scalar: &Scalar<T>) -> Option<T> {
         let before = self.problems.len();
         let value = self.read(scalar);
-        // A text that is no word may be a name together with a secret.
+        // A text that is not a word may be a name together with a secret, so it is not shown.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
         for problem in &mut self.problems[before..] {
             if !scalar.raw.chars().all(is_word) {

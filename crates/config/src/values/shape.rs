@@ -51,7 +51,7 @@ pub(crate) enum SingleOr<T, B> {
 }
 
 impl<T, B> SingleOr<T, B> {
-    /// Returns its place, if there is one.
+    /// Returns the place of the value, if it has one.
     pub(crate) const fn place(&self) -> Option<Place> {
         match self {
             Self::Single(scalar) => scalar.place,

@@ -67,7 +67,7 @@ impl Value for RejectStatus {
     }
 }
 
-/// A status, or a class of statuses, as the first and the last status.
+/// A status or a class of statuses, as a range: the first and the last status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatusRange(pub(crate) u16, pub(crate) u16);
 

@@ -36,11 +36,11 @@ name!(
     const SHOWN: bool = false;
 );
 
-/// The hash of an API key. No message shows it, because it may be the key itself by mistake.
+/// The hash of an API key. No message shows the text, because it may be the key itself by mistake.
 #[derive(Debug)]
 pub(crate) struct KeyHash(pub [u8; 32]);
 
-/// The hashes of an empty text and of an empty line. A script that hashes a variable without a value writes such a hash.
+/// The SHA-256 of an empty text and of an empty line. A script writes such a hash if it hashes a variable without a value.
 const EMPTY: [&str; 2] = [
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b",
@@ -94,7 +94,7 @@ impl Value for Date {
 }
 
 impl Date {
-    /// Whether this time is over.
+    /// Whether this time has passed.
     pub(crate) fn is_over(self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         now.is_ok_and(|now| now >= self.0)

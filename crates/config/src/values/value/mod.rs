@@ -1,7 +1,7 @@
-//! The single values of the configuration: the form of each kind, and how it is read.
+//! The single values of the configuration: the form of each kind of value, and the code that reads it.
 //!
-//! A [`Scalar`] is a value as written, with its place. The YAML reader keeps it as text, and the check fills in its variables and reads it.
-//! So all errors are reported at once. [`Value`] is one kind of value.
+//! A [`Scalar`] is a value as written, with its place. The YAML reader keeps the value as text, and the check fills in its variables and
+//! parses it. So the errors of all values are reported together. A type that implements [`Value`] is one kind of value.
 
 pub(crate) mod answers;
 pub(crate) mod client;
@@ -24,13 +24,13 @@ use serde::de::Deserializer;
 
 /// A kind of value.
 pub(crate) trait Value: Sized {
-    /// Its name in the schema.
+    /// The name of the kind in the schema.
     const NAME: &'static str;
-    /// A noun with its article, which follows "is not" in messages.
+    /// The kind's noun with an article. In messages it follows "is not".
     const WHAT: &'static str;
-    /// The allowed form.
+    /// The allowed form, for messages.
     const ALLOWED: &'static str;
-    /// Whether a value may be shown when it is refused.
+    /// Whether messages may show a refused value.
     const SHOWN: bool = true;
     /// The regular expression for values that are keys of a map, for the schema. `None` allows any text.
     const KEY_PATTERN: Option<&'static str> = None;
@@ -44,13 +44,13 @@ pub(crate) trait Value: Sized {
     /// The text is no such value.
     fn read(text: &str) -> Result<Self, Fault>;
 
-    /// Returns the JSON Schema for editors, with `type`, `pattern` and so on. The type's final schema also allows every value with a
+    /// Returns the JSON Schema for editors, with `type`, `pattern` and so on. The schema that editors get also allows every value with a
     /// variable.
     fn schema() -> serde_json::Map<String, serde_json::Value> {
         serde_json::Map::from_iter([("type".to_owned(), "string".into())])
     }
 
-    /// Returns the allowed words, if they are few.
+    /// Returns the allowed words, if the kind is a choice among a few words.
     fn words() -> impl Iterator<Item = &'static str> {
         std::iter::empty()
     }
@@ -59,11 +59,12 @@ pub(crate) trait Value: Sized {
 /// The reason why a value is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The form is not [`Value::ALLOWED`].
+    /// The text does not have the form [`Value::ALLOWED`].
     Form,
-    /// The form is right, but the value is refused. The text contains no part of the value.
+    /// The value is refused for this reason. The reason contains no part of the value.
     Because(&'static str),
-    /// The form is right, but the value is refused. The text quotes the value, so it is shown only if the value contains no variable.
+    /// The value is refused for this reason. The reason quotes the value, so messages show the reason only if the value contains no
+    /// variable.
     Quoting(String),
 }
 
@@ -96,7 +97,7 @@ impl Fault {
 pub(crate) struct Scalar<T> {
     /// The text as written, before variables are filled in.
     pub(crate) raw: String,
-    /// Its place, if there is one.
+    /// The place of the value, if it has one.
     pub(crate) place: Option<Place>,
     kind: PhantomData<fn() -> T>,
 }

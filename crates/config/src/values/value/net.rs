@@ -27,7 +27,7 @@ impl Value for HeaderName {
     const ALLOWED: &'static str = "letters, digits and `-`, such as X-API-Key";
 
     fn read(text: &str) -> Result<Self, Fault> {
-        // A `*` alone is allowed, because it stands for any header in some lists.
+        // A `*` alone is allowed, because some lists use it for all headers.
         if text.contains('*') && text != "*" {
             return Err(Fault::Because("`*` is no wildcard here: name each header"));
         }
@@ -45,8 +45,8 @@ impl Value for HostPattern {
     }
 }
 
-/// Returns why a text with a host is refused: because of its form, or because of letters outside ASCII, which requests never have in a host
-/// (RFC 5891).
+/// Returns the reason why a text with a host is refused: its form, or letters outside ASCII. Hosts in requests never have such letters (RFC
+/// 5891).
 pub(crate) fn no_host(text: &str) -> Fault {
     match text.is_ascii() {
         true => Fault::Form,
@@ -121,7 +121,7 @@ pub(crate) fn host_value(text: &str) -> Result<HeaderValue, Fault> {
     HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::Form)
 }
 
-/// Whether the gateway can connect to a host. A port must be valid, if there is one.
+/// Whether the gateway can connect to a host. If the text has a port, the port must be valid.
 pub(crate) fn can_be_dialled(authority: &Authority) -> bool {
     // `http://host:` has a colon without a port, and the port of `http://host:99999` is too large. `port_u16` returns `None` for both.
     let has_port = authority.as_str().rfind(':') > authority.as_str().rfind(']');
@@ -130,7 +130,7 @@ pub(crate) fn can_be_dialled(authority: &Authority) -> bool {
     good_port && host_of(authority.as_str()).is_some()
 }
 
-/// Reads a URL that the gateway itself calls by HTTP or HTTPS. `user` is the message for a URL with a user.
+/// Reads a URL that the gateway itself calls by HTTP or HTTPS. A URL with a user is refused with the message `user`.
 ///
 /// # Errors
 ///
@@ -186,7 +186,7 @@ fn network(text: &str) -> Option<IpNet> {
     }
 }
 
-/// Returns the reason why a text is no network.
+/// Returns the reason why a text is not a network.
 fn no_network(text: &str) -> Fault {
     let mut numbers = text.split(['.', '/']);
     let is_octal = |number: &str| number.len() > 1 && number.starts_with('0');
@@ -198,9 +198,9 @@ fn no_network(text: &str) -> Fault {
     }
 }
 
-/// Converts a network of IPv4 that is written as IPv6 (`::ffff:10.0.0.0/104`) to IPv4, because the addresses of peers are compared as IPv4.
+/// Converts an IPv4 network in IPv6 notation (`::ffff:10.0.0.0/104`) to IPv4, because addresses of IPv4 peers are compared as IPv4.
 fn ipv4(network: IpNet) -> IpNet {
-    /// The number of bits before the address of IPv4.
+    /// The number of bits before the IPv4 address.
     const BEFORE: u8 = 96;
     let IpNet::V6(mapped) = network else {
         return network;
@@ -214,7 +214,7 @@ fn ipv4(network: IpNet) -> IpNet {
 }
 
 bounded!(
-    /// The length in bits of an IPv6 prefix that is one client.
+    /// The length of the IPv6 prefix that counts as one client, in bits.
     PrefixLength(u8),
     1..=128,
     "a prefix length",

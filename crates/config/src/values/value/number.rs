@@ -1,4 +1,4 @@
-//! Values that are numbers: counts, durations, rates, and yes or no.
+//! Values that are numbers (counts, durations, rates, shares), and booleans.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidegate_core::{HIGHEST_RATE, MAX_WINDOW, Rate};
 
 use crate::values::value::{Fault, Value};
 
-/// A count. The code that uses a count refuses zero, and counts above its own bound.
+/// A count. The code that uses the count refuses zero and numbers above its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) u64);
 
@@ -71,7 +71,7 @@ impl Value for bool {
     }
 }
 
-/// Durations are windows and timeouts. So 0 is refused, and more than 31 days are probably a mistake.
+/// Durations are windows and timeouts. 0 is refused, and so are more than 31 days, which are probably a mistake.
 impl Value for Duration {
     const NAME: &'static str = "Duration";
     const WHAT: &'static str = "a duration";
@@ -128,8 +128,8 @@ impl Value for Rate {
     }
 }
 
-/// Reads a number in digits. A number above the largest `u64` becomes the largest `u64`, which the caller's bound refuses. A number with a
-/// leading zero is refused: `010` is 8 in YAML 1.1 and 10 in YAML 1.2.
+/// Parses decimal digits. A number above `u64::MAX` becomes `u64::MAX`, which the caller's bound refuses. A number with a leading zero is
+/// refused, because `010` is 8 in YAML 1.1 and 10 in YAML 1.2.
 pub(crate) fn digits(text: &str) -> Option<u64> {
     let has_leading_zero = text.len() > 1 && text.starts_with('0');
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -177,7 +177,7 @@ pub(crate) fn pattern(pattern: &str) -> Map<String, serde_json::Value> {
     object(json!({ "type": "string", "pattern": pattern }))
 }
 
-/// Returns a schema as a map.
+/// Converts a schema from a JSON object to a map.
 pub(crate) fn object(schema: serde_json::Value) -> Map<String, serde_json::Value> {
     match schema {
         serde_json::Value::Object(map) => map,

@@ -1,4 +1,4 @@
-//! The forms of values whose types belong to other crates.
+//! The forms of values whose types are defined in other crates.
 
 use http::{HeaderName, Method};
 use tidegate_identity::api_keys::UnknownKey;
@@ -182,7 +182,7 @@ impl Value for Per {
     }
 }
 
-/// Reads the name of a cookie. It allows the same characters as a header's name, but its case matters.
+/// Reads the name of a cookie. The name allows the same characters as a header's name, but its case matters.
 fn cookie_name(name: &str) -> Result<&str, Fault> {
     let header = name.parse::<HeaderName>();
     header.map(|_| name).map_err(|_| Fault::Form)

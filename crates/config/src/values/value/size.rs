@@ -1,4 +1,4 @@
-//! Values that are sizes: `none`, or bytes, written with or without a unit.
+//! Values that are sizes: `none`, or a number of bytes with or without a unit.
 
 use serde_json::{Map, json};
 
@@ -9,7 +9,7 @@ use crate::values::value::number::{digits, object};
 ///
 /// # Errors
 ///
-/// The text is no size, or the size is too large.
+/// The text is not a size, or the size is too large.
 pub(crate) fn size(text: &str) -> Result<Option<u64>, Fault> {
     if text == "none" {
         return Ok(None);

@@ -53,14 +53,14 @@ pub(crate) const LONGEST_NAME: usize = 128;
 ///
 /// # Errors
 ///
-/// The text is empty, too long, or has other characters.
+/// The text is empty or too long, or contains a character that `is_good` does not accept.
 pub(crate) fn name_of(text: &str, is_good: fn(char) -> bool) -> Result<String, Fault> {
     let fits = (1..=LONGEST_NAME).contains(&text.chars().count());
     let good = fits && text.chars().all(is_good);
     good.then(|| text.to_owned()).ok_or(Fault::Form)
 }
 
-/// Returns whether a name of letters, digits and a few signs may have this character.
+/// Returns whether a name may contain this character: a letter or a digit of ASCII, `.`, `_` or `-`.
 pub(crate) const fn is_of_names(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }

@@ -57,8 +57,8 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     shown.collect()
 }
 
-/// Whether a text may contain a secret, because it contains an `@` (it may follow a password) or a word like one of [`SECRETS`]. Compares
-/// whole words, and parts of words between `_`.
+/// Whether a text contains a key of [`SECRETS`], perhaps mistyped, or an `@`, which may follow a password. Compares whole words, and parts
+/// of words between `_`.
 pub(super) fn may_be_secret(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
