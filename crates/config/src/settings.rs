@@ -72,7 +72,7 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// The most connections that are open at once. `None` means 10,000.
     pub max_connections: Option<usize>,
-    /// The most connections of one address, or one /64 of IPv6, unless it is trusted. `None` means no bound.
+    /// The most connections of one address, or of one IPv6 /64. Trusted proxies have no bound. `None` means no bound.
     pub max_connections_per_ip: Option<usize>,
     /// The bound of the process's memory, in bytes. Near this bound the process sheds load. `None` means no bound.
     pub max_memory: Option<u64>,

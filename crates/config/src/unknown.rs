@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds a schema to `all`, with the schemas that it refers to and its alternatives.
+    /// Adds to `all` a schema, its alternatives, and the schemas that it refers to.
     fn resolve(&self, schema: &'a Value, all: &mut Vec<&'a Value>) {
         let name = schema.get("$ref").and_then(Value::as_str);
         let definition = name.and_then(|name| self.schema.pointer(name.strip_prefix('#')?));

@@ -143,8 +143,8 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// Cuts an address that [`network`] returned to its network. Does not check for NAT64 again, because an IPv6 address without its last bits
-/// may look like an address of NAT64.
+/// Cuts an address to its network. The address must be a result of [`network`]. Does not check for NAT64 again, because an IPv6 address
+/// without its last bits may look like an address of NAT64.
 pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
         IpAddr::V6(address) => {

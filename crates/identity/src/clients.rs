@@ -162,7 +162,7 @@ pub enum ClientSource {
 /// The client sources of a gateway, and the proxies that it trusts.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// The client sources, in order.
+    /// The client sources, in the order in which they are tried.
     pub sources: Vec<ClientSource>,
     /// The peers that are trusted to name addresses and users.
     pub trusted: TrustedProxies,

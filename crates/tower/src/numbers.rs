@@ -77,8 +77,8 @@ impl SetNumbers {
         &self.texts
     }
 
-    /// Returns the limits with these numbers. Leaves out numbers that the configuration cannot use. Each configuration has another reader,
-    /// and each reader is called once.
+    /// Returns the limits with these numbers. Leaves out numbers that the configuration cannot use. Keeps the limits until it is called
+    /// with the reader of another configuration.
     pub(crate) fn limits(&self, reader: &NumberReader) -> Arc<OwnLimits> {
         let entry = self.limits.load();
         if let Some((id, limits)) = entry.as_deref()

@@ -16,7 +16,7 @@ pub(crate) const PER_SECOND: u32 = 400;
 /// The first pause, which doubles with each call.
 const FIRST: Duration = Duration::from_millis(50);
 
-/// The shortest pause before a call for the limit's own refill. It doubles with each call as well.
+/// The shortest pause before a call for the limit's own refill. This pause doubles with each call as well.
 const FIRST_REFILL: Duration = Duration::from_millis(5);
 
 /// The number of calls in the current second, with the start of that second.

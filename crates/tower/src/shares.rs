@@ -28,7 +28,7 @@ pub(crate) struct Shares {
     hasher: RandomState,
 }
 
-/// One permit, or several that are taken together. Dropping this value frees them.
+/// One permit, or several permits that were taken together. Dropping this value frees them.
 #[derive(Debug)]
 pub(crate) struct Permit {
     shares: Arc<Shares>,

@@ -1,9 +1,9 @@
 //! Wait queues: lists of requests that wait for a limit in this gateway, in the order of their arrival.
 //!
-//! A limit and a key have one wait queue while a request waits for them. Only the head of a wait queue calls the store. When a request
-//! leaves, the next one becomes the head. Requests that a `queue` admitted wait for their turns in a separate wait queue, in the order of
-//! their turns. Each wait queue is bounded, and so is the total number of waiting requests. An empty wait queue takes no memory. No address
-//! can take all permits ([`crate::shares`]).
+//! Each limit and key for which a request waits has one wait queue. Only the head of a wait queue calls the store. When a request leaves,
+//! the next one becomes the head. Requests that a `queue` admitted wait for their turns in a separate wait queue, in the order of their
+//! turns. Each wait queue is bounded, and so is the total number of waiting requests. An empty wait queue takes no memory. No address can
+//! take all permits ([`crate::shares`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -32,7 +32,7 @@ pub const MAX_SETTLING: usize = 32;
 /// The most permits of one gateway for waiting requests. A request takes one permit, and one more for each full 2 KiB of its head.
 pub const MAX_WAITING: usize = 20_000;
 
-/// The bytes of a head for each further permit. Usual heads of browsers and API clients are smaller.
+/// A request takes a further permit for each full 2 KiB of its head. Usual heads of browsers and API clients are smaller.
 const HEAD_BYTES: usize = 2 << 10;
 
 /// The most exchanges of one gateway that continue after their clients have left.

@@ -1,9 +1,9 @@
 //! Requests that wait: until a limit admits them, or until their turn in a `queue`.
 //!
 //! If a limit with the action `delay` refuses a request, the request enters a wait queue ([`crate::wait_queues`]). It sleeps until its
-//! retry time, and calls the store again. A request that would fit without the holds of other requests enters a wait queue as well. It
-//! waits for a hold to end, for at most a second. A request that a leaky bucket admitted sleeps until its turn. Waiting in a wait queue
-//! makes no charge. If a client leaves, its request leaves the wait queue at once, and all its holds end.
+//! retry time, and calls the store again. A request that would fit without the holds of other requests enters a wait queue as well. Such a
+//! request waits for a hold to end, for at most a second. A request that a leaky bucket admitted sleeps until its turn. Waiting in a wait
+//! queue makes no charge. If a client leaves, its request leaves the wait queue at once, and all its holds end.
 
 mod reply;
 

@@ -24,8 +24,8 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct Admin {
     /// The address of the admin port. Default: 127.0.0.1:9901.
     pub(crate) address: Option<Scalar<SocketAddr>>,
-    /// The token that requests send as `Authorization: Bearer`. It may read and write. Default: none; a port on a loopback address needs
-    /// none.
+    /// The token that requests send as `Authorization: Bearer`. The token may read and write. Default: none; a port on a loopback address
+    /// needs no token.
     pub(crate) token: Option<Scalar<TokenText>>,
     /// A list of tokens in place of `token`, each with a name and a role. Default: none.
     pub(crate) tokens: Option<Vec<Spanned<WrittenToken>>>,

@@ -11,7 +11,7 @@ use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::answers::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus};
 
-/// Limit headers, in addition to `X-RateLimit-Limit` and `-Remaining`.
+/// The rate-limit headers of answers. With such settings, answers always have `X-RateLimit-Limit` and `X-RateLimit-Remaining`, too.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Headers {
@@ -26,11 +26,11 @@ pub(crate) struct Headers {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Reject")]
 pub(crate) struct WrittenReject {
-    /// Its status, 400 to 599. Default: 429.
+    /// The status of the answer, 400 to 599. Default: 429; under `unmatched` 404.
     pub(crate) status: Option<Scalar<RejectStatus>>,
-    /// The type of its body. Default: text/plain; charset=utf-8.
+    /// The type of the body. Default: text/plain; charset=utf-8.
     pub(crate) content_type: Option<Scalar<MediaType>>,
-    /// Its body, 16 KB at most. Default: problem details.
+    /// The body of the answer, 16 KB at most. Default: problem details.
     pub(crate) body: Option<Scalar<RejectBody>>,
 }
 

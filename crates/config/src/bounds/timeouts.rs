@@ -19,7 +19,7 @@ use crate::value::{Fault, Scalar, Value};
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Timeouts")]
 pub(crate) struct WrittenTimeouts {
-    /// The longest wait for a request's head. On a new connection, this includes the TLS handshake. Default: 10s.
+    /// The longest wait for a request's head. On a new connection, this time includes the TLS handshake. Default: 10s.
     pub(crate) header: Option<Scalar<Duration>>,
     /// The longest wait for a connection to an upstream server, the TLS handshake included. Default: 1s.
     pub(crate) connect: Option<Scalar<Duration>>,
@@ -41,7 +41,7 @@ pub(crate) struct WrittenTimeouts {
 pub(crate) struct Slow {
     /// The rate in bytes per second. Default: 240B/s.
     pub(crate) rate: Option<Scalar<ByteRate>>,
-    /// The longest time by which a client may be behind `rate`. If it is further behind, its connection is closed. Default: 60s.
+    /// The longest time by which a client may be behind `rate`. If a client is further behind, its connection is closed. Default: 60s.
     pub(crate) after: Option<Scalar<Duration>>,
 }
 

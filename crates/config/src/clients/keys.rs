@@ -40,7 +40,7 @@ pub(crate) struct Key {
     pub(crate) hash: Scalar<KeyHash>,
     /// The date or time at which the key expires. Default: never.
     pub(crate) expires: Option<Scalar<Date>>,
-    /// The name of its client's plan, from `plans`. Default: none; the limits' own quotas apply.
+    /// The name of the client's plan, which `plans` defines. Default: none; the limits' own quotas apply.
     pub(crate) plan: Option<Scalar<PlanName>>,
 }
 

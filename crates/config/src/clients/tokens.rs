@@ -35,9 +35,9 @@ pub(crate) struct Jwt {
     pub(crate) header: Option<Scalar<HeaderName>>,
     /// The accepted signatures: HS256, RS256, RS384, RS512, PS256, ES256, ES384, EdDSA.
     pub(crate) algorithms: Spanned<Vec<Scalar<Signature>>>,
-    /// A file with the key: a secret for HS256, else a public key in PEM. Either this or `jwks_url`.
+    /// A file with the key: a secret for HS256, else a public key in PEM. Set either `key_file` or `jwks_url`.
     pub(crate) key_file: Option<Scalar<FilePath>>,
-    /// The URL at which the issuer publishes its keys, as a JWK set. Either this or `key_file`.
+    /// The URL at which the issuer publishes its keys, as a JWK set. Set either `jwks_url` or `key_file`.
     pub(crate) jwks_url: Option<Scalar<JwksUrl>>,
     /// A file with the authorities of the certificate at `jwks_url`, in PEM. Default: the system's.
     pub(crate) jwks_ca: Option<Scalar<FilePath>>,
@@ -49,7 +49,7 @@ pub(crate) struct Jwt {
     pub(crate) audience: Option<Scalar<Words>>,
     /// The largest allowed difference between the clocks of issuer and gateway. Default: 60s.
     pub(crate) leeway: Option<Scalar<Duration>>,
-    /// The claim that holds the user ID. In all names of claims, a dot leads into an object. Default: sub.
+    /// The claim that holds the user ID. In each claim name, `a.b` is the member `b` of the object `a`. Default: sub.
     pub(crate) claim: Option<Scalar<Words>>,
     /// The claim that holds the name of the user's plan. Default: none; tokens name no plan.
     pub(crate) plan_claim: Option<Scalar<Words>>,

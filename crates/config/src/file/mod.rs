@@ -74,11 +74,12 @@ pub(crate) struct File {
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
     /// A file with more networks and addresses for `deny`, one a line. It is reread when it changes. Default: none.
     pub(crate) deny_file: Option<Scalar<FilePath>>,
-    /// The only networks, addresses and clients that are let through. Others are answered with 403, before any limit. Default: all.
+    /// The only networks, addresses and clients that are let through. All other requests are answered with 403, before any limit. Default:
+    /// all are let through.
     pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
-    /// Networks, addresses and clients that are charged to no limit. Default: none.
+    /// Networks, addresses and clients whose requests no limit charges. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
-    /// With `store: memory`, the file for overrides that are set at run time. Default: none; overrides end with the process.
+    /// With `store: memory`, the file for overrides that are set at run time. Default: none; overrides are lost when the process ends.
     pub(crate) overrides_file: Option<Scalar<FilePath>>,
     /// The credentials that requests need: none, api_key, jwt or verified. Requests without them are answered with 401. Default: none.
     pub(crate) require: Option<Scalar<RequireWord>>,
@@ -86,9 +87,9 @@ pub(crate) struct File {
     pub(crate) limits: Option<Named<WrittenLimit>>,
     /// Quotas that replace the limits' own quotas for a group of clients: by plan, then by limit.
     pub(crate) plans: Option<Plans>,
-    /// Limits that every request is charged to, with or without a route.
+    /// The limits that charge every request, with or without a route.
     pub(crate) always: Option<Vec<Scalar<LimitName>>>,
-    /// Limit headers: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
+    /// The rate-limit headers of answers: x-ratelimit, none, or `{ reset, ietf }`. Default: x-ratelimit.
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
     /// Whether answers carry the request ID as X-Request-Id. Default: true.
     pub(crate) request_id_in_answers: Option<Scalar<bool>>,
@@ -108,11 +109,11 @@ pub(crate) struct File {
     pub(crate) timeouts: Option<WrittenTimeouts>,
     /// The most open connections of clients. Default: 10000.
     pub(crate) max_connections: Option<Scalar<Connections>>,
-    /// The most open connections per address, or per IPv6 /64. Trusted proxies have no bound. Default: all.
+    /// The most open connections per address, or per IPv6 /64. Trusted proxies have no bound. Default: no bound.
     pub(crate) max_connections_per_ip: Option<Scalar<Connections>>,
-    /// The bound of the process's memory, near which the gateway sheds load: none, or a size such as 512MB. Default: none.
+    /// The bound of the process's memory: none, or a size such as 512MB. Near this bound the gateway sheds load. Default: none.
     pub(crate) max_memory: Option<Scalar<MemoryLimit>>,
-    /// The largest request body. Default: none.
+    /// The largest request body: none for no bound, or a size such as 10MB. Default: none.
     pub(crate) max_body: Option<Scalar<BodyLimit>>,
     /// The log and the access log.
     pub(crate) log: Option<Log>,

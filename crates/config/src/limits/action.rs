@@ -37,11 +37,11 @@ pub(crate) struct Delay {
     pub(crate) max: Scalar<Duration>,
 }
 
-/// The requests that stay charged after their answers.
+/// The rule for requests that stay charged after their answers. All other requests get their units back.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
-    /// The statuses of their answers, 200 to 599, or classes of statuses, such as 4xx.
+    /// The statuses of answers after which a request stays charged: 200 to 599, or classes such as 4xx.
     pub(crate) status: Spanned<Vec<Scalar<Status>>>,
 }
 

@@ -38,11 +38,11 @@ impl Numbers for WrittenTokenBucket {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LeakyBucket")]
 pub(crate) struct WrittenLeakyBucket {
-    /// The most requests that wait.
+    /// The most requests that wait, including the request whose turn is at once.
     pub(crate) queue: Scalar<Count>,
     /// The rate at which requests leave the queue, such as 10/s.
     pub(crate) drain: Scalar<Rate>,
-    /// Whether admitted requests go on at once, without a wait for their turn. Default: false.
+    /// Whether admitted requests are forwarded at once, without a wait for their turn. Default: false.
     pub(crate) nodelay: Option<Scalar<bool>>,
 }
 

@@ -24,7 +24,7 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 pub(crate) struct WrittenConcurrency {
     /// The most units in flight.
     pub(crate) limit: Scalar<Count>,
-    /// The time for which a hold outlives a gateway that dies, at least 1s. Default: 10s.
+    /// The time for which a hold stays after its gateway died, at least 1s. Default: 10s.
     pub(crate) lease: Option<Scalar<Duration>>,
 }
 

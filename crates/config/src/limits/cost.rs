@@ -21,16 +21,16 @@ use crate::value::number::Count;
 #[schemars(rename = "Cost")]
 #[schemars(extend("minProperties" = 2, "maxProperties" = 3))]
 pub(crate) struct WrittenCost {
-    /// The request header with the cost, trusted from `trusted_proxies` only. A request without it costs 1.
+    /// The request header with the cost, trusted from `trusted_proxies` only. A request without the header costs 1.
     pub(crate) header: Option<Scalar<HeaderName>>,
-    /// The highest cost. A higher cost in the header counts as this.
+    /// The highest cost. A larger number in the header counts as `max`.
     pub(crate) max: Option<Scalar<Count>>,
     /// The answer's header with the cost, from 0 up. If the answer lacks the header, the request costs `reserve`.
     pub(crate) response_header: Option<Scalar<HeaderName>>,
     /// The path of the cost in the answer's JSON body or events, such as usage.total_tokens. If the answer lacks the number, `missing`
     /// applies.
     pub(crate) response_json: Option<Scalar<JsonPath>>,
-    /// The units that are charged until the answer.
+    /// The units that are charged until the answer's cost is there.
     pub(crate) reserve: Option<Scalar<Count>>,
     /// The cost of a successful answer without the number: reserve or all. Default: reserve.
     pub(crate) missing: Option<Scalar<Missing>>,

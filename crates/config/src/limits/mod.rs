@@ -58,7 +58,7 @@ macro_rules! limit {
             pub(crate) per: Option<Vec<Scalar<Per>>>,
             /// The cost of a request: a whole number, or a number from a trusted proxy's header or from the answer. Default: 1.
             pub(crate) cost: Option<SingleOr<Count, WrittenCost>>,
-            /// The requests that stay charged after their answers. Default: all.
+            /// The rule for requests that stay charged after their answers, by status. Default: all requests stay charged.
             pub(crate) count: Option<Spanned<Counted>>,
             /// The action on requests over the limit: reject, drop, observe or `delay: { max }`. Default: reject.
             pub(crate) action: Option<SingleOr<ActionWord, WrittenAction>>,

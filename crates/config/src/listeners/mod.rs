@@ -49,7 +49,7 @@ const LISTEN: SocketAddr = SocketAddr::new(LOCALHOST, 8080);
 /// An address that a listener or the admin port already uses, with its place in the file.
 pub(crate) type TakenAddress = (SocketAddr, Option<Place>);
 
-/// Reads the listeners. Returns them, and the addresses that they use.
+/// Reads the listeners. Returns the listeners, and the addresses that they use.
 pub(crate) fn addresses(
     check: &mut Check<'_>,
     written: Option<&Listen>,

@@ -24,14 +24,14 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct AccessLog {
     /// The file to which lines are appended. On SIGUSR1, the gateway opens it again. Default: standard error.
     pub(crate) file: Option<Scalar<FilePath>>,
-    /// The format of a line: text, json, common, combined, or a template such as "$peer $status". Default: as `log.format`.
+    /// The format of a line: text, json, common, combined, or a template such as "$peer $status". Default: the value of `log.format`.
     pub(crate) format: Option<Scalar<AccessFormat>>,
-    /// The fields of text and json lines. Default: most; docs/operations.md lists them.
+    /// The fields of text and json lines. Default: most fields; docs/operations.md lists them.
     pub(crate) fields: Option<Spanned<Vec<Scalar<AccessField>>>>,
     /// The conditions for a line. A request that meets any of them gets a line. Default: all requests.
     pub(crate) filter: Option<Spanned<WrittenAccessFilter>>,
-    /// The share of forwarded requests that get a line. Errors from 500 up and requests that `action: observe` would refuse always get one.
-    /// Default: 100%.
+    /// The share of forwarded requests that get a line. Answers with a status from 500 up, and requests that a limit with `action: observe`
+    /// would have refused, always get a line. Default: 100%.
     pub(crate) sample: Option<Scalar<Sample>>,
     /// The most lines per second for requests that the gateway refuses. Default: no bound.
     pub(crate) max_refusals_per_second: Option<Scalar<Refusals>>,

@@ -9,7 +9,8 @@ use crate::routes::taken::taken;
 
 /// Refuses every route whose requests all match a single earlier route.
 pub(crate) fn hidden(check: &mut Check<'_>, routes: &[(RouteSettings, Option<Place>)]) {
-    // The index finds the earlier routes to compare with. Comparing every pair of routes would take too long for thousands of routes.
+    // The index finds the few earlier routes that a route must be compared with. Comparing every pair of routes would take too long for
+    // thousands of routes.
     let mut index = RouteIndex::default();
     for (at, (route, place)) in routes.iter().enumerate() {
         let near = index.near(route.shape.host.as_ref(), &route.shape.path);

@@ -74,7 +74,7 @@ use crate::value::word::LimitName;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Route {
-    /// Its name in logs and metrics. Default: methods, host and path.
+    /// The route's name in logs and metrics. Default: methods, host and path.
     pub(crate) name: Option<Scalar<RouteName>>,
     /// The host; `*.example.com` is any host below example.com. Default: any.
     pub(crate) host: Option<Scalar<HostPattern>>,
@@ -88,20 +88,20 @@ pub(crate) struct Route {
     pub(crate) request_has: Option<Named<Scalar<HeaderText>, HeaderName>>,
     /// The URL of a server, or the name of an entry under `upstreams`.
     pub(crate) upstream: Scalar<Target>,
-    /// The limits of its requests. A request is charged to all of them, or to none.
+    /// The limits of the route's requests. A request is charged to all of these limits, or to none.
     pub(crate) limits: Option<Vec<Scalar<LimitName>>>,
     /// Networks, addresses and clients that are answered with 403, in addition to `deny` of the file. Default: none.
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
     /// The only networks, addresses and clients that are let through. `allow` of the file must let them through, too. Default: all.
     pub(crate) allow: Option<Spanned<Vec<Scalar<ListedText>>>>,
-    /// Networks, addresses and clients that are not charged to the limits of the route. Default: none.
+    /// Networks, addresses and clients whose requests the limits of the route do not charge. Default: none.
     pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
     /// The credentials that requests need: none, api_key, jwt or verified. Requests without them are answered with 401. Default: the
     /// file's.
     pub(crate) require: Option<Scalar<RequireWord>>,
     /// The largest request body. Default: the file's.
     pub(crate) max_body: Option<Scalar<BodyLimit>>,
-    /// Limit headers: x-ratelimit, none, or `{ reset, ietf }`. Default: the file's.
+    /// The rate-limit headers of answers: x-ratelimit, none, or `{ reset, ietf }`. Default: the file's.
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
     /// The answer to a request that a limit refuses. Default: the file's.
     pub(crate) reject: Option<WrittenReject>,

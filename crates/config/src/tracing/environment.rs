@@ -1,4 +1,4 @@
-//! The environment variables of OpenTelemetry. They replace keys of `tracing` that the configuration lacks.
+//! The environment variables of OpenTelemetry. A variable applies if the configuration lacks the key of `tracing` with the same meaning.
 
 use std::time::Duration;
 

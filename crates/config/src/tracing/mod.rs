@@ -23,8 +23,8 @@ use crate::value::{Fault, Scalar, Value};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tracing {
-    /// The collector, such as http://localhost:4318, or the whole URL for spans with its path. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or
-    /// none.
+    /// The URL of the collector, such as http://localhost:4318, or its full URL for spans, including the path. Default:
+    /// OTEL_EXPORTER_OTLP_ENDPOINT, or none.
     pub(crate) otlp: Option<Scalar<OtlpUrl>>,
     /// The share of requests that are traced, if no trusted peer has decided. Default: OTEL_TRACES_SAMPLER, or 1%.
     pub(crate) sample: Option<Scalar<Sample>>,

@@ -22,11 +22,12 @@ use crate::value::{Fault, Scalar, Value};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Eject {
-    /// The number of failures in a row: no connection, no answer in time, an incomplete answer, or a status of `status`. Default: 5.
+    /// The number of failures in a row that eject a server. A failure is no connection, no answer in time, an incomplete answer, or a
+    /// status of `status`. Default: 5.
     pub(crate) after: Option<Scalar<Times>>,
     /// The time of the first ejection. It doubles while the server continues to fail, up to 32 times this value. Default: 10s.
     pub(crate) r#for: Option<Scalar<Duration>>,
-    /// The most servers that may be ejected, in percent of all. One server always stays. Default: 50%.
+    /// The most servers that may be ejected, in percent of all servers. At least one server always stays. Default: 50%.
     pub(crate) at_most: Option<Scalar<Percent>>,
     /// The statuses that are failures, such as 503 or 5xx. Default: 502, 503, 504.
     pub(crate) status: Option<Vec<Scalar<FailureStatus>>>,
@@ -50,9 +51,10 @@ pub(crate) struct Health {
     pub(crate) every: Option<Scalar<Duration>>,
     /// The longest wait for the connection and the answer together. Default: 1s.
     pub(crate) timeout: Option<Scalar<Duration>>,
-    /// The good answers in a row that bring a server back. Default: 2.
+    /// The number of good answers in a row after which a server gets requests again. Default: 2.
     pub(crate) healthy_after: Option<Scalar<Times>>,
-    /// The bad answers in a row that take a server out. At the first check of a server, one is enough. Default: 3.
+    /// The number of bad answers in a row after which a server gets no requests. At the first check of a server, one bad answer is enough.
+    /// Default: 3.
     pub(crate) unhealthy_after: Option<Scalar<Times>>,
 }
 

@@ -36,7 +36,7 @@ use crate::value::word::LimitName;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Upstream {
-    /// Its servers: URLs, or `{ url, weight }`. A host name stands for all its addresses.
+    /// The servers of the group: URLs, or `{ url, weight }`. A host name stands for all addresses of the host.
     pub(crate) servers: Spanned<Vec<SingleOr<Server, WeightedServer>>>,
     /// The choice of a server: round_robin or least_requests, or for sticky sessions `{ hash }` or `{ cookie }`. Default: round_robin.
     pub(crate) balance: Option<SingleOr<Balance, WrittenSticky>>,
@@ -46,7 +46,7 @@ pub(crate) struct Upstream {
     pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
     /// Health checks of the servers. Default: none.
     pub(crate) health: Option<Spanned<Health>>,
-    /// The time in which the share of a returning server grows to its full share. Default: none; it gets the full share at once.
+    /// The time in which a server that gets requests again grows to its full share. Default: none; the server gets its full share at once.
     pub(crate) slow_start: Option<Scalar<Duration>>,
     /// The most connections in use to one server, or with HTTP/2, the most requests in flight. Default: no bound.
     pub(crate) max_connections: Option<Scalar<Connections>>,
@@ -66,7 +66,7 @@ pub(crate) struct Upstream {
 pub(crate) struct WeightedServer {
     /// The URL of the server.
     pub(crate) url: Scalar<Server>,
-    /// Its share of requests, relative to the weights of the other servers, 1 to 1000. Default: 1.
+    /// The server's share of requests, relative to the weights of the other servers, 1 to 1000. Default: 1.
     pub(crate) weight: Option<Scalar<Weight>>,
 }
 

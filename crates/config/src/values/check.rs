@@ -117,7 +117,7 @@ impl Check<'_> {
         value
     }
 
-    /// Reads a value that may be missing. Returns `None` if it is missing or refused.
+    /// Reads a value that may be missing. Returns `None` if the value is missing or refused.
     pub(crate) fn read_some<T: Value>(&mut self, scalar: Option<&Scalar<T>>) -> Option<T> {
         scalar.and_then(|scalar| self.read(scalar))
     }

@@ -134,7 +134,7 @@ impl Value for RejectBody {
     const NAME: &'static str = "RejectBody";
     const WHAT: &'static str = "a body";
     const ALLOWED: &'static str = "any text of at most 16 KB, sent as it is";
-    /// The bound is small, because refusals are frequent and each sends the whole body.
+    /// The bound is small, because refusals are frequent, and each refusal sends the whole body.
     const MAX_BYTES: usize = 16 << 10;
 
     fn read(text: &str) -> Result<Self, Fault> {
