@@ -113,7 +113,7 @@ impl<'a> RuleCharge<'a> {
         let time = if quota.is_paced() {
             period * ahead / capacity
         } else {
-            // A window frees its whole capacity at its end, so the time is a whole number of windows.
+            // A window frees its whole capacity at once, so the time is a whole number of windows.
             (ahead + u128::from(self.cost) - 1) / capacity * period
         };
         Duration::from_micros(Micros::try_from(time).unwrap_or(Micros::MAX))

@@ -258,7 +258,7 @@ impl Rule {
     }
 
     /// Returns the limit for clients of this plan; `None` if the plan is unlimited.
-    // Inlined, because most clients have no plan, and the code for them is short.
+    // Inlined for clients without a plan, because most clients have no plan.
     #[inline]
     pub fn limit_for<'a>(&'a self, plan: Option<&'a ClientPlan>) -> Option<&'a Arc<Limit>> {
         match plan {

@@ -152,7 +152,7 @@ fn two_values_are_refused_where_they_would_name_somebody() {
     );
 }
 
-/// If a PROXY header has no address, any client may have sent the bytes that follow.
+/// If a PROXY header has no address, any client may have sent the bytes after the header. So the peer is not trusted.
 #[test]
 fn a_proxy_that_names_no_client_vouches_for_nothing() {
     let clients = Clients {

@@ -77,7 +77,7 @@ fn it_finds_what_a_look_at_each_finds() {
     let mut networks: Vec<IpNet> = Vec::new();
     let mut table = NetworkTable::default();
     for _ in 0..2_000 {
-        // The networks are close together, so that many lie in others.
+        // The networks are close together, so that many networks contain other networks.
         let (bits, length) = (next() as u32 & 0x0fff_00ff, 8 + (next() % 25) as u8);
         let network = IpNet::from(Ipv4Net::new(Ipv4Addr::from_bits(bits), length).unwrap()).trunc();
         if table.insert(network, networks.len()).is_none() {

@@ -23,7 +23,7 @@ struct Bench {
     rules: [Rule; 2],
     store: Store,
     wait_queues: WaitQueues,
-    /// The status of the answer. The service waits until there is one.
+    /// The status of the answer. The service waits until the test sets a status.
     answer: watch::Sender<Option<StatusCode>>,
     /// Whether the service records that it sends the request.
     sends: bool,

@@ -290,8 +290,8 @@ async fn the_strongest_action_of_the_limits_that_refuse_wins() {
     }
 }
 
-/// 20,000 requests wait already. A further request that would have to wait is refused without a charge. A request that need not wait goes
-/// on.
+/// 20,000 requests wait already. A further request that would have to wait is refused without a charge. A request that need not wait is
+/// forwarded.
 #[tokio::test]
 async fn who_finds_no_room_to_wait_is_charged_to_nothing() {
     let hour = 3_600_000_000;

@@ -176,7 +176,7 @@ fn numbers_are_read_once_by_each_configuration() {
                 let mut caller = caller("192.0.2.1", user);
                 caller.plan = plans.called(name);
                 let entry = overrides.apply(&mut caller);
-                // An override whose limits are all gone does not apply.
+                // An override does not apply if the configuration lacks all of its limits.
                 assert_eq!(entry.is_some(), ["42", "43"].contains(&user), "{user}");
                 let plan = caller.plan.as_ref();
                 let capacities = (capacity(&rule, plan), capacity(&other, plan));

@@ -61,7 +61,7 @@ async fn first_come_first_served_and_whoever_leaves_makes_room() {
     drop(first);
     let third = waiting.await.unwrap();
     assert!(third.is_head());
-    // A request that comes now is behind the third.
+    // A request that comes now waits behind the third request.
     let fourth = queues.join(key("a", 1), HOME, 1, last_refusal()).unwrap();
     assert!(third.is_head() && !fourth.is_head());
     assert_eq!(fourth.ahead, 4, "only the third asks for anything");
@@ -112,7 +112,7 @@ async fn who_follows_one_that_was_late_keeps_half_the_distance() {
     first.go();
     let left = second.distance();
     assert!(left <= hour / 2 && left > hour / 3, "{left:?}");
-    // A request that left without its turn does not count: the third keeps its distance to the first.
+    // A request that left before its turn does not count: the third request keeps its distance to the first.
     drop(second);
     let left = third.distance();
     assert!(left <= hour && left > hour * 2 / 3, "{left:?}");
@@ -213,7 +213,7 @@ fn what_was_heard_is_told_with_what_is_left_of_it() {
     let last_refusal = queues.last_refusal(&key("a", 1)).unwrap();
     let left = last_refusal.left();
     assert!(left <= Duration::from_secs(1), "{left:?}");
-    // The requests before this one make the wait longer.
+    // The requests that wait before this request make its wait longer.
     let (verdict, now) = last_refusal.refusal(Duration::from_secs(3));
     assert_eq!(verdict.retry_after, 3_000_000);
     assert!(verdict.reset <= 4_000_000 && verdict.reset >= 3_000_000);

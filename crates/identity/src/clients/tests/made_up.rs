@@ -79,7 +79,7 @@ fn a_translated_ipv4_address_is_that_address() {
 
 #[test]
 fn a_proxys_word_on_users_is_not_a_strangers_behind_it() {
-    // The proxy is trusted and the hop before it is not. The user ID counts, because the proxy sends it.
+    // The proxy is trusted, and the hop before the proxy is not. The user ID counts, because the trusted proxy sends it.
     let headers = [(FORWARDED_FOR, "192.0.2.1"), (USER, "42")];
     assert_eq!(client(PROXY, &headers), "user_id:42");
     // A peer that is not trusted cannot gain trust by a header with a trusted address.

@@ -252,7 +252,7 @@ fn a_dot_in_the_name_of_a_claim_leads_into_an_object() {
     assert_eq!(shown("sub"), None, "nobody asked for it");
 }
 
-/// If a key is refused, the token beside it does not count either. So limits per claim count the caller by address.
+/// If a request's API key is refused, its token does not count either. So limits per claim count the caller by address.
 #[test]
 fn a_refused_key_leaves_nothing_of_a_token_beside_it() {
     const KEY: HeaderName = HeaderName::from_static("x-api-key");

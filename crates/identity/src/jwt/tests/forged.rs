@@ -54,7 +54,7 @@ fn a_token_of_another_algorithm_of_the_same_key_is_none() {
             assert_eq!(is_42(&tokens, &token), own == other, "{own:?} {other:?}");
         }
     }
-    // This also holds if several signatures are accepted: the only key of the file is for the first.
+    // Other signatures are refused even if `algorithms` lists several, because the only key of the file is for the first.
     let mut rules = rules(Signature::Ps256);
     rules.signatures.extend(RSA);
     let keys = TokenKeys::from_file(&rules.signatures, &rsa.file).unwrap();
@@ -105,7 +105,7 @@ fn a_public_key_never_passes_for_a_secret() {
         for secret in [&public[..], public.trim_ascii_end(), public.trim_ascii()] {
             let forged = Signer::hs256(secret).sign(&of_42());
             assert!(!is_42(&signer.tokens(), &forged), "{:?}", signer.signature);
-            // This also holds if both algorithms are allowed by mistake.
+            // The forged token is refused even if both algorithms are allowed by mistake.
             let mut both = rules(signer.signature);
             both.signatures.push(Signature::Hs256);
             let keys = TokenKeys::from_file(&both.signatures, public).unwrap();

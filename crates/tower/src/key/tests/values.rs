@@ -287,7 +287,7 @@ fn values_do_not_run_into_each_other() {
         of("x", "y:z"),
     ];
     assert_eq!(distinct(&alike), alike.len());
-    // A value that ends like the beginning of the next part. Without the lengths, both lists would hash the same bytes.
+    // The first value ends with the bytes that begin the next part. Without the lengths of the parts, both lists would hash the same bytes.
     let between = "\0\0\0\0\0\0\0\u{4}path\0\0\0\0\0\0\0\u{1}b";
     let one = of("x", &format!("y{between}z"));
     assert_ne!(one, of(&format!("x{between}y"), "z"));

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Makes a layer that refuses unknown keys and tokens. The limit `always` charges every request. The limit `route` does not charge refused
-/// ones.
+/// Makes a layer that refuses unknown keys and tokens. The limit `always` charges every request. The limit `route` does not charge requests
+/// with refused credentials.
 fn strict(always: u64, route: u64) -> Bench {
     let acme = ListedKey {
         name: "acme".into(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Returns the number of requests, of 1,000 with a header of this length, that may wait.
+/// Sends 1,000 requests with a header of this length. Returns the number of requests that may wait.
 async fn waiting(length: usize) -> usize {
     let rule = Rule {
         action: Action::Delay {
