@@ -52,7 +52,7 @@ pub struct Settings {
     pub jwks: Vec<JwksSettings>,
     /// The store of limits.
     pub store: StoreSettings,
-    /// The key of the hashes that replace the names of clients in the store.
+    /// The secret key of the hashes that replace the names of clients in the store.
     pub secret: Option<Secret>,
     /// The policy of requests without a route. Its limits are also charged for all other requests.
     pub unmatched: Policy,

@@ -168,7 +168,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Makes a rule that rejects. Each request costs 1, and every plan has the limit's own numbers.
+    /// Makes a rule with the action [`Action::Reject`]. Each request costs 1, and every plan has the limit's own numbers.
     pub fn new(limit: impl Into<Arc<Limit>>, per: impl Into<Arc<[Per]>>) -> Self {
         Self {
             limit: limit.into(),

@@ -126,17 +126,17 @@ impl Value for JwksRefresh {
 /// A key set to fetch, and the table for its keys.
 #[derive(Clone)]
 pub struct JwksSettings {
-    /// The URL of the set, with the scheme `http` or `https`.
+    /// The URL of the key set, with the scheme `http` or `https`.
     pub url: Uri,
     /// The authorities that are trusted for the certificate of the set's server. `None` means the authorities of this system.
     pub authorities: Option<Authorities>,
-    /// The time between fetches.
+    /// The time between two fetches of the key set.
     pub refresh: Duration,
-    /// The signatures that keys of the set may verify.
+    /// The signatures that keys of the key set may verify.
     pub signatures: Vec<Signature>,
-    /// The table for its keys.
+    /// The table for the fetched keys.
     pub keys: TokenKeys,
-    /// Notified when a token names a key that is not in the set.
+    /// Notified when a token names a key that is missing in the key set.
     pub missed: Arc<Notify>,
 }
 
