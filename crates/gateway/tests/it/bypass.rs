@@ -1,4 +1,4 @@
-//! Ways around a rate limit that others have fallen for, by the numbers of reliability.md, section 2: none leads anywhere.
+//! Ways around a rate limit that other gateways have fallen for (docs/attacks.md): none of them works here.
 
 /// B1 to B4: another address.
 mod addresses;
