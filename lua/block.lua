@@ -1,5 +1,6 @@
--- block: refuses a key for a while once its limit was exceeded. Computes the same as crates/core/src/block.rs. A record of the time at
--- which the block ends, under a key of its own. `span`: its length in us, below 0 if refused requests prolong it.
+-- block: refuses all requests of a key for some time after the key has exceeded its limit. Computes the same as crates/core/src/block.rs. A
+-- Redis key of its own has the time at which the block ends. `span`: the length of a block in us, below 0 if refused requests prolong the
+-- block.
 
 local block = {}
 
@@ -9,7 +10,8 @@ local function tell(left, verdict)
   verdict.retry_after = math.max(verdict.retry_after, left)
 end
 
--- Applies a block to the verdict, and returns its end (0: no block). A block longer than its span is cut: the clock stepped back.
+-- Applies a block to the verdict, and returns the time at which the block ends (0: no block). If the clock stepped back, the block may have
+-- more time left than its span, and is cut to the span.
 function block.check(key, now, span, verdict)
   local blocked, most = recall(key, '^(%d+)$'), now + math.abs(span)
   if not blocked then return 0 end
@@ -28,7 +30,7 @@ function block.check(key, now, span, verdict)
   return blocked
 end
 
--- Starts a block, or prolongs it, after a check that refused.
+-- Starts a block, or prolongs it, after a check that refused the request.
 function block.start(key, now, span, blocked, verdict)
   if blocked > now and span > 0 then return end
   span = math.abs(span)

@@ -1,10 +1,10 @@
--- calendar_window: `fixed_window` by the calendar, at most the limit per day or month of a time zone. Computes the same as
--- crates/core/src/calendar_window.rs. Numbers of a quota: limit, the start of a window, the ends of that and of the next two (window.lua).
--- If `now` is in neither of the first two, `check` returns nil.
+-- calendar_window: a `fixed_window` whose windows are the days or months of a time zone. Computes the same as
+-- crates/core/src/calendar_window.rs. Numbers of a quota: limit, the start of a window, the ends of this window and of the next two
+-- (window.lua). If `now` is in neither of the first two windows, `check` returns nil.
 
 local calendar_window = { numbers = 5, commit = window.commit }
 
--- Whether `now` is in either of the first two windows.
+-- Whether `now` is in one of the first two windows of the quota.
 function calendar_window.covers(now, quota)
   return now >= quota[2] and now < quota[4]
 end

@@ -1,5 +1,5 @@
--- concurrency: a number of requests under way at a time. Computes the same as crates/core/src/concurrency.rs. Counts holds alone
--- (holds.lua). Their ends and lapses charge no unit. Number of a quota: limit.
+-- concurrency: limits the number of requests that run at a time. Computes the same as crates/core/src/concurrency.rs. Only holds count
+-- (holds.lua). The ends and lapses of these holds charge no unit. A quota has one number: limit.
 
 local concurrency = { numbers = 1, frees = true }
 
@@ -16,7 +16,7 @@ end
 
 function concurrency.commit() end
 
--- The end of the next request is unknown: retry after a second.
+-- The time at which a running request ends is unknown, so a refused request may retry after a second.
 function concurrency.time() return 1000000 end
 
 function concurrency.counts_for(at, now) return at - now end

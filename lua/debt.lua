@@ -1,21 +1,22 @@
--- A debt that is paid off continuously, for both buckets. Computes the same as crates/core/src/debt.rs. A record "owed at weight": the owed
--- parts, since when, and the parts of a unit. Numbers of a quota: capacity, weight, pay (parts per us), full (us in which a full debt is
--- paid off). If the quota changes, the debt keeps its units, and is paid off at the new rate.
+-- A debt that is paid off continuously, for both buckets. Computes the same as crates/core/src/debt.rs. A record is "owed at weight": the
+-- owed parts, the time from which they are paid off, and the number of parts in a unit. Numbers of a quota: capacity, weight, pay (parts
+-- per us), full (us in which a full debt is paid off). If the quota changes, the debt keeps its units, and is paid off at the new rate.
 
 local debt = {}
 
--- Records of earlier versions have one number more, or five, which are dropped.
+-- Earlier versions wrote one or five more numbers, which are ignored.
 local PATTERN = '^(%d+) (%d+) (%d+) ?[%d ]*$'
 
--- Returns the largest exact debt, in parts: one payment more stays exact, and it is paid off within 2^52 us.
+-- Returns the largest debt in parts. With one more `pay` it is still an exact integer, and it is paid off within 2^52 us. It is `full_debt`
+-- at least.
 local function most_owed(full_debt, pay)
   local most = 9007199254740991 - pay
-  -- A pay of 2 or more pays off at least 2^53 parts in that time.
+  -- A pay of 2 or more pays off at least 2^53 parts in 2^52 us.
   if pay == 1 then most = 4503599627370496 end
   return most > full_debt and most or full_debt
 end
 
--- Converts a debt from `from` parts per unit to `to` parts per unit: rounded up, and `most` at most.
+-- Converts a debt from `from` parts per unit to `to` parts per unit. The result is rounded up, and is at most `most`.
 local function weighed(owed, from, to, most)
   if owed == 0 or from == to then return owed < most and owed or most end
   local units = math.floor(owed / from)
@@ -25,7 +26,7 @@ local function weighed(owed, from, to, most)
   return units * to + part
 end
 
--- Returns the time in which `parts` are paid off, in us from `now`; 0 if there are no parts.
+-- Returns the us from `now` until `parts` are paid off, if payment begins at `at`; 0 if there are no parts.
 local function time_to_pay(parts, at, now, pay)
   if parts == 0 then return 0 end
   return at - now + math.ceil(parts / pay)
@@ -44,7 +45,7 @@ function debt.check(key, now, cost, quota)
   if old_owed then
     owed = weighed(old_owed, old_weight, weight, most_owed(full_debt, pay))
     if old_at > now + full then
-      -- The clock stepped back by more than a period: the stamp is moved, and the debt is kept.
+      -- The clock stepped back by more than a period: the stamp is moved to now, and the debt is kept.
       old_at = now
       record(key, time_to_pay(owed, now, now, pay), old_owed, now, old_weight)
     end
@@ -72,10 +73,11 @@ function debt.check(key, now, cost, quota)
   }
 end
 
--- The us for which this call keeps each key.
+-- The longest period for which this call keeps each key, in us.
 local kept = {}
 
--- Bounds a key that is not written, and keeps it until its debt is paid off at this rate. A faster rate may have written it.
+-- Bounds the time to live of a key that is not written, and prolongs it until the debt is paid off at the present rate. A request at a
+-- faster rate may have set it.
 function debt.keep(key, period)
   bound(key, period)
   if period <= (kept[key] or 0) or unwritten and unwritten[key] then return end
@@ -88,10 +90,10 @@ function debt.time(cost, quota)
   return math.ceil(cost * quota[2] / quota[3])
 end
 
--- Charges a cost. A cost from an answer may exceed the room.
+-- Charges a cost. If an answer sets the cost, it may exceed the units left.
 function debt.commit(key, now, cost, quota, verdict)
   local weight, pay = quota[2], quota[3]
-  -- A sum too large to be exact is above `most`, too.
+  -- A sum that is too large to be exact is above `most`, too, and is cut to `most`.
   local owed, most = verdict.owed + cost * weight, most_owed(quota[1] * weight, pay)
   if owed > most then owed = most end
   local reset = time_to_pay(owed, verdict.at, now, pay)

@@ -1,7 +1,7 @@
 -- Decides a request over all its limits: checks every limit, then charges all of them or none. Computes the same as
--- crates/core/src/decide.rs. README.md beside this file describes KEYS, ARGV and the answer. The parts before this define `charging` and
--- `blocking`: whether an admitted request is charged, and whether a refusal starts its limit's block. They define `algorithms`, `holds`,
--- `block` and `bound`, too. decide_one.lua or decide_many.lua follows, and calls `decide`.
+-- crates/core/src/decide.rs. README.md beside this file describes KEYS, ARGV and the answer. The parts of the script in front of this file
+-- define `algorithms`, `holds`, `block` and `bound`. They also define `charging`, whether an admitted request is charged, and `blocking`,
+-- whether a refusal starts the block of its limit. decide_one.lua or decide_many.lua follows, and calls `decide`.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -9,8 +9,9 @@ local now = time[1] * 1000000 + time[2]
 -- The answer, a flat row of integers, and its length so far.
 local reply, length = {}, 0
 
--- A limit's parsed arguments, by their index in ARGV: decisions of one call share most of them, and a lookup is cheaper than parsing.
--- `observed`: the limit never refuses. `span`: us of a block, 0 without. `lease`: us of a hold, 0 without. `behind`: the index after them.
+-- The parsed arguments of limits, by the index in ARGV at which they begin: decisions of one call share most of them, and a lookup is
+-- cheaper than parsing. `observed`: the limit never refuses. `span`: the us of a block, 0 without a block. `lease`: the us of a hold, 0
+-- without holds. `behind`: the index in ARGV behind these arguments.
 local terms = {}
 
 local function terms_at(word)
@@ -59,7 +60,7 @@ local function refused(budget)
   end
 end
 
--- Adds the answer to a request that is not decided.
+-- Adds the answer to a request that this call does not decide.
 local function undecided()
   reply[length + 1], reply[length + 2] = now, -1
   length = length + 2
@@ -88,7 +89,7 @@ local function decide(key, last_key, deadline_and_id, word)
       if not own.algorithm.frees then held_key, key = KEYS[key], key + 1 end
       verdict = holds.check(held_key, limit_key, now, own)
     end
-    -- The calendar windows in the call do not contain `now`. The answer has `now`, so that the caller can send the right ones.
+    -- The calendar windows in the call do not contain `now`. The answer has `now`, so that the caller can send the windows around it.
     if not verdict then return undecided() end
     -- `matters`: us until the limit's own key may expire, without regard to holds.
     local matters = verdict.matters or verdict.reset

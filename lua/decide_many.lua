@@ -1,4 +1,4 @@
--- Decides several requests of the same moment in one call, each as if it had come alone. decide.lua is in front of this.
+-- Decides several requests of the same moment in one call, each as if it had come alone. The script has decide.lua in front of this file.
 -- README.md beside this file describes KEYS, ARGV and the answer.
 
 -- Defers writes: each key is written once, after all decisions.
@@ -8,7 +8,7 @@ local key, word = 1, 2
 for _ = 1, tonumber(ARGV[1]) do
   local times, keys, own = tonumber(ARGV[word]), tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2])
   for n = 1, times do
-    -- The place of the length of this request's answer, which follows.
+    -- The index in `reply` of the length of this request's answer. The answer follows the length.
     local place = length + 1
     length = place
     local sound, why = pcall(decide, key, key + keys - 1, ARGV[word + 2 + n], own)

@@ -29,8 +29,8 @@ local function counts_of(counts, start, window)
   return nil, nil
 end
 
--- Returns the units to add to a count, so that it stays between 0 and 2^53 - 1. Below 0 if the gateway took units back.
--- A reset may have dropped these units, so the count stops at 0.
+-- Returns the units to add to `count`, so that it stays between 0 and 2^53 - 1. The result is below 0 if the gateway has lowered its own
+-- count. A reset may have dropped the units to remove, so the count does not fall below 0.
 local function units_to_add(count, own, noted)
   return math.max(-count, math.min(9007199254740991 - count, own - noted))
 end
@@ -47,19 +47,20 @@ local function drop_old_notes(notes_key, start, window)
   end
 end
 
--- Exchanges one limit's counts: adds `own`, the gateway's counts, less the last note. A fixed window has no `previous`. Returns all counts
--- and the gateway's own.
+-- Exchanges the counts of one limit: adds the difference between `own`, the gateway's counts, and its last note. A fixed window has no
+-- `previous`. Returns the start of the window, the counts of all gateways, and the counts of this gateway.
 local function exchange(key, notes_key, algorithm, quota, own)
   local window, verdict = quota[2], algorithm.check(key, now, 1, quota)
   local start, current, previous = verdict.start, verdict.count or verdict.current, verdict.previous
   local note = redis.call('HGET', notes_key, gateway)
   local noted = note and read(note) or { call = 0, start = 0, current = 0, previous = 0, heard = true }
-  -- The clock stepped back by more than a window: the noted counts move to the current one, as the state's counts did.
+  -- The clock stepped back by more than a window: the noted counts move to the current window, as the state's counts did.
   if noted.start > now + window then noted.start = start end
   local noted_current, noted_previous = counts_of(noted, start, window)
   noted_current, noted_previous = noted_current or 0, noted_previous or 0
 
-  -- No effect if a later call has overtaken this one. A note ahead of the state waits until its window begins.
+  -- A call that a later call has overtaken has no effect. If the note is ahead of the state, no counts are added until the window of the
+  -- note begins.
   if call > noted.call and noted.start <= start then
     local own_current, own_previous = counts_of(own, start, window)
     own_current = own_current or noted_current
@@ -79,13 +80,13 @@ local function exchange(key, notes_key, algorithm, quota, own)
       if noted.start < start then drop_old_notes(notes_key, start, window) end
       local text = string.format('%d %d %d %d 1', call, start, noted_current, noted_previous)
       redis.call('HSET', notes_key, gateway, text)
-      -- A second longer than the state: a note must not expire before the counts that it describes. Redis may pause between its answer to
-      -- TIME and the write of the state, and the state then lives longer by this pause.
+      -- Notes live a second longer than the state, because a note must not expire before the counts that it describes. Redis may pause
+      -- between its answer to TIME and the write of the state, and the state then lives longer by this pause.
       local windows = previous and 2 or 1
       redis.call('PEXPIRE', notes_key, math.ceil((start + windows * window - now) / 1000) + 1000)
     end
   end
-  -- No effect on keys that were written above: they have a shorter time to live.
+  -- `bound` has no effect on keys that were written above, because they have a shorter time to live.
   bound(key, verdict.reset)
   bound(notes_key, 2 * window)
   return start, current, previous or 0, noted_current, noted_previous
@@ -101,9 +102,9 @@ for i = 1, #KEYS, 2 do
   }
   for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[position + 3 + n]) end
   position = position + 4 + algorithm.numbers
-  -- Start, current, previous, own current, own previous.
+  -- Whether `exchange` succeeded, then start, current, previous, own current, own previous.
   local row = { pcall(exchange, KEYS[i], KEYS[i + 1], algorithm, quota, own) }
-  -- The failure affects no other limit of the call. Its `start` is -1 or -2.
+  -- The failure affects no other limit of the call. The failed limit has -1 or -2 in place of `start`.
   if not row[1] then row = { false, failure(row[2]), 0, 0, 0, 0 } end
   for n = 2, 6 do reply[#reply + 1] = row[n] end
 end

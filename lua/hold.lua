@@ -23,7 +23,7 @@ while key <= #KEYS do
   word, key = word + 5 + algorithm.numbers, held_key + 1
 end
 local id, deadline = ARGV[word], tonumber(ARGV[word + 1])
--- The gateway has timed out, and may have ended the hold since.
+-- The gateway has timed out, and may have ended the hold already.
 if deadline and now > deadline then return { now, -1 } end
 
 local done = 1

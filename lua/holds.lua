@@ -1,13 +1,16 @@
--- Holds: units that requests set aside until they end. Computes the same as crates/core/src/holds.rs. A sorted set: each hold is a member
--- "ID/lease*units", scored by the time of its lapse. The score of the member "held" is the sum of all units, below 0. So "held" is first,
--- and the first two members give the sum and the first lapse. A hold's member never changes, so a renewal that is repeated
--- finds its member, and a repeated end finds none. The ID of a decision is new: a take is never repeated.
--- `own`: the parsed arguments of a limit. `own.lease`: us after which a hold lapses. Below 0 the request is charged at once and takes no
--- hold, but held units count as used. `algorithm.frees`: holds charge no unit; `algorithm.is_queue`: admitted requests wait for their turn.
+-- Holds: units that requests set aside until they end. Computes the same as crates/core/src/holds.rs. The holds of a key are a sorted set.
+-- Each hold is a member "ID/lease*units", whose score is the time of its lapse. The score of the member "held" is the sum of all held units
+-- as a negative number. So "held" is first, and the first two members give the sum and the first lapse. A hold's member never changes, so a
+-- repeated renewal finds the member, and a repeated end finds none. Each decision has a new ID, so no hold is taken twice.
+-- `own`: the parsed arguments of a limit.
+-- `own.lease`: the us after which a hold lapses. If it is below 0, the request is charged at once and takes no hold, but units that other
+-- requests hold count as used.
+-- `algorithm.frees`: the end or lapse of a hold charges no unit.
+-- `algorithm.is_queue`: admitted requests wait for their turn.
 
 local holds = {}
 
--- The most members that one call drops or cuts. Other lapsed holds count as held until the next call.
+-- The most members that one call drops or cuts. Further lapsed holds count as held until a later call drops them.
 local MOST = 1000
 
 local function text(number) return string.format('%d', number) end
@@ -18,7 +21,7 @@ local function add_to_sum(held_key, units)
   if tonumber(redis.call('ZINCRBY', held_key, text(-units), 'held')) >= 0 then redis.call('DEL', held_key) end
 end
 
--- Charges units, whether or not they fit. The check moves stamps if the clock stepped back.
+-- Charges units, whether or not they fit. The check in front moves stamps to now if the clock stepped back.
 local function charge(key, now, units, algorithm, quota)
   algorithm.commit(key, now, units, quota, algorithm.check(key, now, 1, quota))
 end
@@ -29,14 +32,14 @@ local function last_of(held_key)
   return math.max(0, tonumber(last[2] or 0))
 end
 
--- Keeps the holds until the last one lapses and a charge at that time would no longer count.
+-- Sets the expiry of the holds to the time when the last hold has lapsed, and a charge at its lapse would no longer count.
 local function expire(held_key, last, now, algorithm, quota)
   local period = math.max(last - now, algorithm.counts_for(last, now, quota))
   redis.call('PEXPIRE', held_key, math.max(1, math.ceil(period / 1000) + 1))
 end
 
--- Drops lapsed holds, and charges their reserved units if a charge at the last of these lapses still counts. The charge has the time
--- `now`, because stamps never decrease. Returns the units.
+-- Drops lapsed holds, and charges their reserved units if a charge at the last of these lapses still counts. The charge has the time `now`,
+-- because stamps never decrease. Returns the units of the dropped holds.
 local function sweep(held_key, key, now, algorithm, quota)
   local lapsed = redis.call('ZRANGEBYSCORE', held_key, '0', text(now), 'WITHSCORES', 'LIMIT', 0, MOST)
   local members, units = {}, 0
@@ -51,7 +54,8 @@ local function sweep(held_key, key, now, algorithm, quota)
   return units
 end
 
--- Cuts holds that would last for longer than this lease and their own: the clock stepped back. Returns the new time of the last lapse.
+-- Cuts each hold that would last longer than `lease` and than its own lease, because the clock stepped back. Returns the time at which the
+-- last hold now lapses.
 local function cut(held_key, now, lease, algorithm, quota)
   local ahead = redis.call('ZRANGEBYSCORE', held_key, '(' .. text(now + lease), '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
   for n = 1, #ahead, 2 do
@@ -67,7 +71,7 @@ end
 local function held_units(held_key, key, now, lease, algorithm, quota)
   local first = redis.call('ZRANGE', held_key, 0, 1, 'WITHSCORES')
   if not first[1] then return 0, 0 end
-  -- Without "held" in the first place, the subtraction fails: no script wrote this.
+  -- If the first member is not "held", no script wrote this set, and this line fails.
   local held = -tonumber(first[1] == 'held' and first[2])
   if tonumber(first[4]) <= now then held = held - sweep(held_key, key, now, algorithm, quota) end
   local last = last_of(held_key)
@@ -75,13 +79,15 @@ local function held_units(held_key, key, now, lease, algorithm, quota)
   return held, last
 end
 
--- Returns `reset` or `retry_after` in us, given its value `wait` without these units. At most the capacity counts.
+-- Returns `reset` or `retry_after` in us if `units` more units were charged now. `wait` is its value without these units. Units beyond the
+-- capacity do not count.
 local function later(wait, units, now, algorithm, quota)
   if algorithm.time then return wait + algorithm.time(math.min(units, quota[1]), quota) end
   return math.max(wait, algorithm.counts_for(now, now, quota))
 end
 
--- Returns the algorithm's verdict with held units counted as used. Adds `held` and `last`, and `settling` if only held units refuse.
+-- Returns the algorithm's verdict with held units counted as used. Adds three fields: `held`, the held units; `last`, the time at which the
+-- last hold lapses; `settling`, whether only held units refuse the request.
 function holds.check(held_key, key, now, own)
   local algorithm, cost, quota = own.algorithm, own.cost, own.quota
   if algorithm.covers and not algorithm.covers(now, quota) then return nil end
@@ -105,7 +111,7 @@ function holds.check(held_key, key, now, own)
   return verdict
 end
 
--- Takes a hold, or charges at once if the lease is below 0, after a check that admitted. The ID has no hold under this key yet.
+-- Takes a hold, or charges at once if the lease is below 0. A check must have admitted the request. The ID has no hold under this key yet.
 function holds.commit(held_key, key, now, own, verdict, id)
   local algorithm, cost, lease, quota = own.algorithm, own.cost, own.lease, own.quota
   if lease > 0 then
@@ -120,14 +126,15 @@ function holds.commit(held_key, key, now, own, verdict, id)
   if verdict.held > 0 then verdict.reset = later(verdict.reset, verdict.held, now, algorithm, quota) end
 end
 
--- Sets the expiry of holds that do not change, if it is missing or too late.
+-- Sets the expiry of holds that do not change, if they have none or one that is too late.
 function holds.keep(held_key, now, own, verdict)
   if verdict.held == 0 then return end
   local last = verdict.last
   bound(held_key, math.max(last - now, own.algorithm.counts_for(last, now, own.quota)))
 end
 
--- Renews a hold: it lapses a lease from now. If it is missing, it is taken again, also beyond the limit: its request is running.
+-- Renews a hold, so that it lapses one lease from now. If the hold is missing, adds it again, even beyond the limit, because its request is
+-- running.
 function holds.renew(held_key, id, now, own)
   if redis.call('ZADD', held_key, text(now + own.lease), member_of(id, own.cost, own.lease)) == 1 then
     add_to_sum(held_key, own.cost)
@@ -136,10 +143,11 @@ function holds.renew(held_key, id, now, own)
 end
 
 -- Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if it is missing. If a command fails, for
--- example without permission, Redis keeps the effects of earlier commands. So the hold is put back: its end is sent again.
+-- example without permission, Redis keeps the effects of earlier commands. So the hold is put back, and the gateway sends its end again.
 function holds.finish(held_key, key, id, used, now, own)
   local member = member_of(id, own.cost, own.lease)
-  -- Adds 0 to the score: returns the lapse, and fails here already if the hold could not be put back.
+  -- Adds 0 to the score, which returns the time of the lapse. If ZADD is not permitted, the hold could not be put back, so the end fails
+  -- here, before any change.
   local lapse = redis.call('ZADD', held_key, 'XX', 'INCR', '0', member)
   if not lapse then return false end
   redis.call('ZREM', held_key, member)

@@ -12,7 +12,7 @@ local leaky_bucket = {
 
 function leaky_bucket.check(key, now, cost, quota)
   local verdict = debt.check(key, now, cost, quota)
-  -- `reset` does not include this request's cost yet, so it is the time until its turn.
+  -- `reset` does not include the cost of this request yet, so `reset` is the time until its turn.
   if verdict.allowed then verdict.delay = verdict.reset end
   return verdict
 end

@@ -1,6 +1,7 @@
 -- Lends a gateway a slice of one limit's budget, settles the units that it has spent, and decides one request in the same call. README.md
 -- beside this file describes KEYS, ARGV and the answer. KEYS[2] is a hash with one field per gateway that has a slice: "session call
--- settled out lapse". `settled`: the session's units charged so far; `out`: the units lent; `lapse`: the time at which they count as spent.
+-- settled out lapse". `settled`: the units of the session that are charged already. `out`: the lent units. `lapse`: the time from which the
+-- lent units count as spent.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -10,16 +11,17 @@ if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local state, slices = KEYS[1], KEYS[2]
 local algorithm, cost, quota = algorithms[ARGV[2]], tonumber(ARGV[3]), {}
--- ARGV[4] to ARGV[6] have other terms of a limit: a slice has no use for them.
+-- ARGV[4] to ARGV[6] have the limit's terms for observation, blocks and holds, which slices do not use.
 for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[6 + n]) end
 local position = 6 + algorithm.numbers
 local id, numbers = ARGV[position + 1], {}
 for n = 1, 9 do numbers[n] = tonumber(ARGV[position + 1 + n]) end
--- `unsettled`: spent units that no answer has settled; `kept`: units that the caller does not return; `known_lapse`: by its own record.
+-- `unsettled`: spent units that no answer has settled. `kept`: units that the caller does not return.
+-- `known_lapse`: the lapse of the slice by the caller's own record.
 -- `checks`: 1 if another limit has refused the request, which is then decided and not charged.
 local session, call, spent, unsettled, kept, known_lapse, wanted, term, checks = unpack(numbers)
 
--- Charges units at the time `at`, whether or not they still fit: they did when they were lent.
+-- Charges units at the time `at`, whether or not they still fit: they fitted when they were lent.
 local function charge(units, at)
   algorithm.commit(state, at, units, quota, algorithm.check(state, at, 1, quota))
 end
@@ -30,7 +32,7 @@ local function save(holder, slice)
   redis.call('HSET', slices, holder, text)
 end
 
--- More fields than gateways: no script wrote this, and the lent units are unknown.
+-- If the hash has more fields than there are gateways, no script wrote it, and the lent units are unknown.
 if redis.call('HLEN', slices) > 1000 then
   bound(slices, term)
   error('too many slices')
@@ -48,16 +50,17 @@ for i = 1, #fields, 2 do
   }
 end
 
--- A slice of another session is not the caller's any more. A call that a later call has overtaken has no effect.
+-- A slice of another session no longer belongs to the caller. A call that a later call has overtaken has no effect.
 local own = held[id]
 if own and own.session ~= session then own = nil end
 if own and call <= own.call then return { now, -1 } end
 
--- The units lent to others, the number of these gateways plus the caller, and the us until the hash may expire.
+-- `lent`: the units lent to other gateways. `holders`: the number of these gateways, plus 1 for the caller.
+-- `matters`: the us until the hash may expire.
 local lent, holders, matters = 0, 1, 0
 local function matter(slice)
   matters = math.max(matters, slice.lapse - now)
-  -- If the slice lapses, some later call charges it. It matters until a charge at its last moment no longer counts.
+  -- If the slice lapses, a later call charges it. So it matters until a charge at its last moment no longer counts.
   if slice.out > 0 then matters = math.max(matters, algorithm.counts_for(slice.lapse - 1, now, quota)) end
 end
 
@@ -79,8 +82,8 @@ for holder, slice in pairs(held) do
   end
 end
 
--- `newly_spent`: units spent of the caller's slice since the last settlement. Without a record, the slice has lapsed and was charged whole,
--- or Redis has lost its data. If the slice has not lapsed by `known_lapse`, the data were lost: charge the unsettled units.
+-- `newly_spent`: units spent of the caller's slice since the last settlement. If Redis has no record of the slice, the slice has lapsed and
+-- was charged whole, or Redis has lost its data. If `known_lapse` is still ahead, the data were lost: charge the unsettled units.
 local out, newly_spent = 0, 0
 if own then
   newly_spent = math.max(0, spent - own.settled)
@@ -90,29 +93,30 @@ elseif known_lapse > now then
 end
 if newly_spent > 0 then charge(newly_spent, now) end
 
--- Checks units. All lent units count as used.
+-- Checks whether `units` fit. All lent units count as used.
 local function check(units)
   return algorithm.check(state, now, math.min(units + lent + out, quota[1]), quota)
 end
 
--- An idle gateway returns its slice within one lease: it sees the last use after half of it, and again after the other half. A tenth of a
--- term is for these calls.
+-- A gateway without requests returns its slice within one lease: its call after half a lease settles the last spent units, and its call
+-- after the other half returns the slice. These calls may take a tenth of a term.
 local slice_lease = math.min(term, algorithm.counts_for(now, now, quota))
 local returned_after = slice_lease + term / 10
 
--- Returns the time until `units` fit if no other request comes. All slices of others count as spent.
+-- Returns the us until `units` fit if no other request comes. All slices of others count as spent.
 local function fits_after(units)
   local beyond = units + lent + out - quota[1]
   if beyond <= 0 then return check(units).retry_after end
   -- First the state must be empty, then lent units must no longer count.
   local empty = check(units).retry_after
   if algorithm.time then return math.max(empty, returned_after) + algorithm.time(beyond, quota) end
-  -- All units of a window leave at its end, and slices lapse before that. They are charged at its last microsecond at the latest.
+  -- All units of a window leave at its end, and slices lapse before the end. So slices are charged in the last microsecond of the window at
+  -- the latest.
   local last = math.min(returned_after, algorithm.counts_for(now, now, quota) - 1)
   return math.max(empty, algorithm.counts_for(now + last, now, quota))
 end
 
--- The caller's slice has lapsed: its window has turned, or the gateway was silent. Only a request gets a new slice.
+-- The caller's slice has lapsed: its window has ended, or the gateway made no call in time. Only a call with a request gets a new slice.
 if cost == 0 and known_lapse > 0 and known_lapse <= now then wanted = 0 end
 
 local verdict = check(cost)
@@ -124,7 +128,7 @@ if admitted then
     algorithm.commit(state, now, cost, quota, verdict)
     left = left - cost
   end
-  -- Lends a share of the units left, so that others get units, too. Less than half of `wanted` is not worth a call.
+  -- Lends a share of the units left, so that other gateways get units, too. A slice below half of `wanted` is not worth a call.
   local share = math.max(math.ceil(left / (holders + 1)), math.ceil(wanted / 2))
   local more = math.max(0, math.min(wanted - out, share, left))
   out, left, retry_after = out + more, left - more, 0
@@ -143,7 +147,8 @@ local slice
 if out > 0 or wanted > 0 then
   slice = { session = session, call = call, settled = spent, out = out, lapse = lapse }
 elseif unsettled > 0 and (own or newly_spent > 0) then
-  -- All units are returned. If this answer is lost, the caller sends its units again, and the record keeps them from a second charge.
+  -- The caller has returned all units. If this answer is lost, the next call sends the unsettled units again. This record prevents their
+  -- second charge.
   slice = { session = session, call = call, settled = spent, out = 0, lapse = own and own.lapse or known_lapse }
 elseif own then
   redis.call('HDEL', slices, id)

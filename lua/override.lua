@@ -1,14 +1,14 @@
--- Writes overrides, each on its condition, and takes entries back that this Redis lacks. Each call drops some entries that have been over
--- for long. Answers texts: the time, and the number of entries taken back, or -1 past the deadline, when no entry is written. For each
--- change three texts follow:
---   its version, or 0: none in force to clear, -1: another one is in force, -2: no room, -3: it would be over already
---   the time at which it is over, in us (0: never)
+-- Writes overrides, each if its condition holds, and restores entries that this Redis lacks. Each call drops some entries that ended long
+-- ago. Returns texts: the time, and the number of restored entries, or -1 after the deadline, when no entry is written. For each change
+-- three texts follow:
+--   its version, or 0: no override to clear is in force, -1: another version is in force, -2: too many overrides, -3: its end is past
+--   the time at which the override ends, in us (0: never)
 --   the entry that was in force before, or an empty text
--- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline, the highest version that the caller has seen, how
--- many more overrides may be in force by what the caller has seen, the most entries, the us for which an entry is kept when it is over,
--- the ms for which the keys are kept. Four arguments follow for each entry: its name, the version that must be in force (0: none; *: any),
--- its end (+us: from now; 0: never), its content. A content that is empty or begins with - clears the override. To restore an entry, the
--- caller passes four arguments: its name, the literal `=`, the stored entry and an empty text.
+-- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline, the highest version that the caller has seen, the
+-- number of overrides that may be added according to the entries that the caller has seen, the largest number of entries, the us for which
+-- an ended entry is kept, the ms for which the keys are kept. Four arguments follow for each entry: its name, the version that must be in
+-- force (0: none; *: any), its end in us (with a + in front: from now; 0: never), its content. A content that is empty or begins with -
+-- clears the override. To restore an entry, the four arguments are its name, the literal `=`, the stored entry and an empty text.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -76,7 +76,7 @@ for i = 7, #ARGV, 4 do
       write(new, entry)
       taken = taken + 1
     elseif redis.call('ZADD', KEYS[2], text(old), name) == 1 then
-      -- Only its name was missing.
+      -- Only the name was missing, in the set.
       taken = taken + 1
     end
   else
@@ -92,7 +92,8 @@ for i = 7, #ARGV, 4 do
     elseif not clears(content) and ends ~= 0 and ends <= now then
       answer(-3, 0, before)
     else
-      -- A version is also a time. It is above all versions that this Redis has or the caller has seen, also if this Redis has lost data.
+      -- The version is the time of the change, or a later one: it is above all versions that this Redis has or the caller has seen, even if
+      -- this Redis has lost data.
       local number = math.max(version + 1, now)
       if clears(content) then ends = now end
       room = room + (is_in_force and 1 or 0) - (clears(content) and 0 or 1)
@@ -101,7 +102,7 @@ for i = 7, #ARGV, 4 do
     end
   end
 end
--- A new generation makes gateways compare all entries: they may have read past the versions of these entries.
+-- A new generation makes gateways compare all entries: they may have read past the versions of the restored entries.
 reply[2] = text(taken)
 if taken > 0 then generation = math.max(generation + 1, now) end
 redis.call('HSET', KEYS[1], '=', table.concat({ text(generation), text(version), text(floor), text(cursor) }, ' '))

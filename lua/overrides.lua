@@ -1,7 +1,9 @@
 -- Reads the entries that are newer than a version. Returns texts: the time, the generation (0: there are no entries), the highest version,
--- the highest version of a dropped entry, the number of names that only one key has, the last version of this answer. The name and the text
--- of each entry follow, the oldest first: `most` entries, and all others of the last version.
--- KEYS: the hash of entries by name, the set of names by version. ARGV: since, most, the ms for which the keys are kept.
+-- the highest version of a dropped entry, the difference between the numbers of names in the hash and in the set, the highest version in
+-- this answer. The name and the text of each entry follow, by rising version: `most` entries, and any further entries with the last
+-- version.
+-- KEYS: the hash of entries by name, the set of names by version. ARGV: the version after which to read, `most`, the ms for which the keys
+-- are kept.
 
 local time = redis.call('TIME')
 local function text(number) return string.format('%d', number) end

@@ -1,6 +1,7 @@
 -- State in a string of up to three integers. A call reads the string of a key once.
 
--- Bounds these strings, in bytes. A longer string is an error, and is not read whole. END is text: Redis formats numbers slowly.
+-- LONGEST: the most bytes of such a string. A longer string is an error, and is not read whole. END: the same number as text, because Redis
+-- formats numbers slowly.
 local LONGEST, END = 140, '140'
 
 -- The numbers of each key that this call has read or written; false if the key is missing.
@@ -18,11 +19,12 @@ local function write(key, numbers, period)
   else
     text = string.format('%d', first)
   end
-  -- Redis counts from the start of its own millisecond, and drops at once a key that would end before its clock ticks again.
+  -- A millisecond more: Redis counts from the start of its own millisecond, and drops at once a key that would end before its clock ticks
+  -- again.
   redis.call('SET', key, text, 'PX', string.format('%d', math.ceil(period / 1000) + 1))
 end
 
--- Returns the numbers that the pattern captures under a key, or none if the key is missing.
+-- Returns the numbers that the pattern captures in the value of a key, or no value if the key is missing.
 local function recall(key, pattern)
   local numbers = known[key]
   if numbers == nil then
@@ -31,7 +33,7 @@ local function recall(key, pattern)
     if value ~= '' then
       if #value > LONGEST then error('too long') end
       local first, second, third = string.match(value, pattern)
-      -- Other content is an error here.
+      -- If the value does not match the pattern, this line fails.
       numbers = { first + 0, second and second + 0, third and third + 0 }
     end
     known[key] = numbers
@@ -53,8 +55,8 @@ end
 -- The keys that this call has bounded.
 local bounded = {}
 
--- Bounds the time to live of a key that is not written, by twice its `period` in us, and a minute at least. The time to live may have been
--- removed, or set by another clock.
+-- Bounds the time to live of a key that is not written. The bound is twice its `period`, in us, and a minute at least. A user may have
+-- removed the time to live, or another clock may have set it.
 local function bound(key, period)
   if bounded[key] or unwritten and unwritten[key] then return end
   bounded[key] = true

@@ -1,6 +1,6 @@
 -- sliding_window_counter: two counts that approximate a sliding window. Computes the same as crates/core/src/sliding_window_counter.rs. A
--- record "start current previous": the start of a window, and the counts of that window and of the window before. Numbers of a quota:
--- limit, window, unit (the step in which elapsed time counts).
+-- record is "start current previous": the start of a window, and the counts of that window and of the window before. Numbers of a quota:
+-- limit, window, unit (the step in which elapsed time is measured, in us).
 
 local sliding_window_counter = { numbers = 3 }
 
@@ -19,7 +19,7 @@ local function save(key, start, current, previous, window, now)
   record(key, start + windows * window - now, start, current, previous)
 end
 
--- Returns the time after `start` at which a refused cost fits, in us: the smallest whole unit that solves the formula.
+-- Returns the us from `start` until a refused cost fits: the smallest multiple of `unit` at which the formula admits the cost.
 local function fits_after(current, previous, cost, limit, window, unit)
   local steps = window / unit
   local free = limit - current - cost
@@ -47,7 +47,7 @@ function sliding_window_counter.check(key, now, cost, quota)
     old_current = math.min(old_current, largest_count)
     old_previous = math.min(old_previous, largest_count)
     if old_start > now + window then
-      -- The clock stepped back by more than a window: the counts move to the current one.
+      -- The clock stepped back by more than a window: the counts move to the current window.
       current, previous = old_current, old_previous
       save(key, start, current, previous, window, now)
     elseif old_start >= start then
@@ -58,7 +58,7 @@ function sliding_window_counter.check(key, now, cost, quota)
   end
   local left = steps - math.floor(math.max(0, now - start) / unit)
   local free, remaining = math.max(0, limit - current) * steps, 0
-  -- A count beyond the limit may be so large that its product would not be exact; its quotient is.
+  -- A count beyond the limit may be so large that a product with it is not exact. A quotient is exact.
   if previous == 0 or left <= math.floor(free / previous) then
     remaining = math.floor((free - previous * left) / steps)
   end
@@ -77,7 +77,7 @@ end
 
 function sliding_window_counter.commit(key, now, cost, quota, verdict)
   local window, start, previous = quota[2], verdict.start, verdict.previous
-  -- A cost from an answer may be of any size.
+  -- A cost that an answer sets may be of any size.
   local current = math.min(verdict.current + cost, largest_count)
   verdict.remaining = verdict.remaining - cost
   verdict.reset = reset(start, current, previous, window, now)

@@ -16,11 +16,11 @@ local function read(text)
   if stamp then return stamp, 1, 0 end
   local units, extra
   stamp, units, extra = string.match(text, '^(%d+) (%d+) (%d+)$')
-  -- Any other content is an error.
+  -- If the text has another form, this line fails.
   return stamp + 0, units + 0, extra + 0
 end
 
--- Returns the same for the entry with this index, or no value if it is missing.
+-- Returns the stamp, the units and the extra of the entry with this index, or no value if the entry is missing.
 local function entry_at(key, index)
   local text = redis.call('LINDEX', key, index)
   if text then return read(text) end
@@ -40,7 +40,8 @@ local function first_after(key, stamp, first, last)
   return first
 end
 
--- Returns the number of entries that have left the window: gallops from the head, where LINDEX is cheapest, then halves.
+-- Returns the number of entries with stamps up to `edge`, which have left the window. Searches in doubling steps from the head, where
+-- LINDEX is cheapest, then by halves.
 local function dead_count(key, count, edge)
   local dead, probe = 0, 1
   while probe <= count and entry_at(key, probe - 1) <= edge do
@@ -49,7 +50,7 @@ local function dead_count(key, count, edge)
   return first_after(key, edge, dead, math.min(probe - 1, count))
 end
 
--- Returns the extra of all entries before this one.
+-- Returns the extra of all entries before the entry with this index.
 local function extra_before(key, index)
   local _, units, extra = entry_at(key, index)
   return extra - units + 1
@@ -59,8 +60,8 @@ local function keep(key, stamp, window, now)
   redis.call('PEXPIRE', key, math.max(1, math.ceil((stamp + window - now) / 1000) + 1))
 end
 
--- Moves entries ahead of `now` to `now`, as one entry: the clock stepped back by more than a window. Returns the new number of entries, and
--- the extra of all.
+-- Replaces all entries ahead of `now` by one entry at `now`: the clock stepped back by more than a window. Returns the new number of
+-- entries, and the extra of the last entry.
 local function heal(key, count, extra, now, window)
   local first = first_after(key, now, 0, count)
   local before = extra_before(key, first)
@@ -69,7 +70,7 @@ local function heal(key, count, extra, now, window)
     redis.call('LTRIM', key, 0, first - 1)
     extra = before + units - 1
   else
-    -- No entry is left before it: the extra starts at 0 again.
+    -- No entry is left before the new one, so the extra starts at 0 again.
     redis.call('DEL', key)
     extra = units - 1
   end
@@ -138,9 +139,9 @@ function sliding_window_log.check(key, now, cost, quota)
 end
 
 function sliding_window_log.commit(key, now, cost, quota, verdict)
-  -- Stamps never decrease: after a step back of the clock the newest one is used again until it catches up.
+  -- Stamps never decrease: after a step back of the clock the newest stamp is used again until the clock catches up.
   local stamp = math.max(now, verdict.last or now)
-  -- An entry as large as the largest limit keeps all others out until it leaves.
+  -- An entry of as many units as the largest limit refuses all other requests until it leaves. So more units need not be stored.
   local units = math.min(cost, LARGEST)
   if verdict.dead > 0 then redis.call('LTRIM', key, verdict.dead, -1) end
   redis.call('RPUSH', key, text_of(stamp, units, math.min(verdict.extra + units - 1, MOST)))
