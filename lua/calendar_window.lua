@@ -4,7 +4,7 @@
 
 local calendar_window = { numbers = 5, commit = window.commit }
 
--- Whether `now` is in one of the first two windows of the quota.
+-- Whether `now` is in the first or the second window of the quota.
 function calendar_window.covers(now, quota)
   return now >= quota[2] and now < quota[4]
 end

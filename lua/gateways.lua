@@ -1,6 +1,6 @@
 -- Counts the gateways that share this Redis. Each gateway calls this script every few seconds with its own ID. A gateway that has not
 -- called for `lapse` us counts as gone. Returns the time, the number of gateways, and the time of this ID's previous call (0: this Redis
--- has no previous call). By the last number the gateway notices that Redis has lost its data, or is a replica that lacks the last writes.
+-- has no previous call). This time shows the gateway that Redis has lost its data, or is a replica that lacks the last writes.
 -- KEYS: the sorted set of IDs by the time of their last call. ARGV: the ID, lapse.
 
 local time = redis.call('TIME')

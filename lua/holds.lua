@@ -126,7 +126,7 @@ function holds.commit(held_key, key, now, own, verdict, id)
   if verdict.held > 0 then verdict.reset = later(verdict.reset, verdict.held, now, algorithm, quota) end
 end
 
--- Sets the expiry of holds that do not change, if they have none or one that is too late.
+-- Sets the expiry of holds that do not change, if they have no expiry or too late an expiry.
 function holds.keep(held_key, now, own, verdict)
   if verdict.held == 0 then return end
   local last = verdict.last

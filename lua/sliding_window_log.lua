@@ -141,7 +141,7 @@ end
 function sliding_window_log.commit(key, now, cost, quota, verdict)
   -- Stamps never decrease: after a step back of the clock the newest stamp is used again until the clock catches up.
   local stamp = math.max(now, verdict.last or now)
-  -- An entry of as many units as the largest limit refuses all other requests until it leaves. So more units need not be stored.
+  -- With an entry of `LARGEST` units no other request fits until the entry leaves. So more units need not be stored.
   local units = math.min(cost, LARGEST)
   if verdict.dead > 0 then redis.call('LTRIM', key, verdict.dead, -1) end
   redis.call('RPUSH', key, text_of(stamp, units, math.min(verdict.extra + units - 1, MOST)))
