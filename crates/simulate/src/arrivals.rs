@@ -1,8 +1,8 @@
 //! Passes requests of the log on to the runs, in the order of their times.
 //!
 //! If the log has whole seconds, there are two runs. The first spreads the requests evenly over each second. The second has all requests of
-//! a second at its start. If a line has an end and a duration, the first run spreads the ends instead, and subtracts the duration from
-//! each.
+//! a second at its start. If a line has an end and a duration, the first run spreads the ends evenly in place of the arrivals, and
+//! subtracts the duration of each request from its end.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,9 @@ const SECOND: Micros = 1_000_000;
 /// Coarsest resolution of times that are taken as they are, in us.
 pub(crate) const EXACT: Micros = 10_000;
 
-/// Most requests of one second kept to be spread over it, and most bytes of their IDs.
+/// Most requests of one second that are kept, so that they can be spread over the second.
 pub(crate) const MAX_PENDING: usize = 1 << 17;
+/// Most bytes of the IDs of the kept requests.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The requests that are not passed on yet: all of the current second, or a few with exact times.
@@ -29,7 +30,7 @@ pub(crate) struct Arrivals<'p> {
     begun: Micros,
     /// The bytes of the IDs of kept requests.
     bytes: usize,
-    /// Number of requests in seconds with more requests than are kept.
+    /// Number of requests in seconds that have too many requests to keep all.
     pub(crate) crowded: u64,
     pending: Vec<(Asked<'p>, Micros, Known)>,
     /// Requests that spreading moves to a later second, by their time and their order.
@@ -60,7 +61,7 @@ impl<'p> Arrivals<'p> {
             let start = arrival - arrival % SECOND;
             self.flush(start, lanes);
             (self.second, self.begun) = (arrival / SECOND, 0);
-            // Requests from now on do not end before this second, so that earlier counts are not needed.
+            // No later request of the log ends before this second, so earlier counts are not needed.
             self.ended = self.ended.split_off(&self.second);
         } else if self.pending.len() + self.later.len() >= MAX_PENDING || self.bytes >= MAX_BYTES {
             // Spreads the kept requests over half of the rest of the second. Later requests of this second get the other half.
@@ -70,7 +71,7 @@ impl<'p> Arrivals<'p> {
         }
     }
 
-    /// Keeps the request of this line.
+    /// Keeps the request of this line until it is passed on.
     pub(crate) fn push(&mut self, request: Asked<'p>, entry: &Entry<'_>) {
         let arrival = entry.arrival();
         let precision = match entry.stamp() {
@@ -89,7 +90,7 @@ impl<'p> Arrivals<'p> {
         self.pending.push((request, arrival, precision));
     }
 
-    /// Passes all requests on. The run that spreads them gets only requests before this time.
+    /// Passes all requests on. The run that spreads requests gets only those with times before `until`.
     pub(crate) fn flush(&mut self, until: Micros, lanes: &mut [Lane<'p>]) {
         self.hand_over(until, SECOND - self.begun, lanes);
     }

@@ -14,7 +14,7 @@ pub(crate) struct Asked<'p> {
     pub(crate) charged: Rc<Charged<'p>>,
     /// Duration of the request after limits admitted it, in us, if the log has it.
     pub(crate) service: Option<Micros>,
-    /// The status of its answer, unless limits refused it.
+    /// The status of its answer. `None` if limits refused the request when it was logged.
     pub(crate) status: Option<u16>,
     /// Its real cost, if the cost comes from the answer and the log has it.
     pub(crate) cost: Option<u64>,

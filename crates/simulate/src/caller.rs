@@ -103,7 +103,7 @@ pub(crate) fn shown(client: &Client) -> String {
 }
 
 /// Whether the gateway refused the credentials of the request when it was logged. If the log has neither outcomes nor statuses of
-/// upstreams, a 401 counts as the upstream's.
+/// upstreams, a 401 counts as an answer of the upstream.
 pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
     if entry.status() != Some(401) {
         return false;

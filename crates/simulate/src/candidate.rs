@@ -22,7 +22,7 @@ use crate::request::{Given, request, unparsed};
 use crate::router::Router;
 use crate::variants::{Variant, variants};
 
-/// Longest request that the cache keeps, in bytes of method, host, path and query. Longer ones are computed each time.
+/// Longest request that the cache keeps, in bytes of method, host, path and query. The routes of longer requests are found each time.
 const LONG: usize = 4_096;
 
 /// Most paths in the cache. It needs a bound, because clients may invent paths.
@@ -334,7 +334,8 @@ fn policy(settings: &Settings, at: usize) -> &Policy {
     route.map_or(&settings.unmatched, |route| &route.policy)
 }
 
-/// Whether limits refused the request when it was logged. Its line does not show how the request would have gone on.
+/// Whether limits refused the request when it was logged. The line of such a request does not show how an admitted request would have
+/// ended.
 fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
     match outcome {
         Some(outcome) => matches!(outcome, b"limited" | b"dropped" | b"unavailable"),
@@ -346,7 +347,8 @@ fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
 fn service(entry: &Entry<'_>) -> Option<Micros> {
     let duration = entry.duration()?;
     let ended = entry.ended()?;
-    // The times of arrival and end may come from two clocks. If their difference is far from the duration, the duration is right.
+    // The times of arrival and end may come from two clocks. If their difference is far from the logged duration, the logged duration is
+    // right.
     let since = ended.saturating_sub(entry.arrival());
     let ran = match since.abs_diff(duration) < 1_000_000 {
         true => since,

@@ -16,9 +16,9 @@ pub(crate) type Assessed<'p> = Result<Charged<'p>, Unasked>;
 /// The reason why limits do not decide a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unasked {
-    /// `deny` lists its client.
+    /// `deny` lists the client of the request.
     Denied,
-    /// Its cost is higher than a limit can ever admit.
+    /// The cost of the request is higher than a limit can ever admit.
     Oversized,
     /// The gateway that wrote the log shed the request: memory was short.
     Shed,
@@ -119,14 +119,14 @@ impl<'p> Place<'p, '_> {
             let client = identity.client.as_ref();
             let by_client = client.filter(|_| needs_client(policy, rule));
             let by_name = || match facts.names_client {
-                // tidegate's own log has only one name of the client.
+                // tidegate's own log has only one name of the client, so limits that count by another name lack it.
                 true => named_other(rule, &charged.client)
                     .then(|| name_lack(rule, &settings.clients, &facts.sources))
                     .flatten(),
                 false => name_lack(rule, &settings.clients, &facts.sources),
             };
-            // A request without such a name counts under its address. Access lists and plans may also contain addresses. All these need the
-            // address.
+            // If a request lacks a name in `per`, the limit counts it under its address. Access lists and plans may also contain addresses.
+            // In all these cases the limit needs the address.
             let access = policy.access.as_ref();
             let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
                 || access.is_some_and(|access| access.needs_address(charge.index))
@@ -180,7 +180,8 @@ fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
     (highest.unwrap_or(0), charges.len() - fixed().count())
 }
 
-/// Sets a cost that a header gave, if the log has the cost without the header. Fails with the missing fact if the log lacks a cost.
+/// Sets the cost of a charge from the log's cost, if a request header set it and the log lacks this header. Fails with the missing fact if
+/// the log lacks the cost.
 fn set_cost(
     charge: &mut RuleCharge<'_>,
     entry: &Entry<'_>,
@@ -193,13 +194,13 @@ fn set_cost(
         Cost::Header { name, .. } if entry.fields().has_header(name.as_str()) => return Ok(()),
         _ => {}
     }
-    // The log has one cost for each request: the highest of all its limits.
+    // The log has one cost for each request: the highest of its costs under all limits.
     let is_told = facts.has_cost && others == 1;
     let cost = entry.cost().unwrap_or(0);
     if !facts.has_cost {
         return Err("cost".into());
     }
-    // The cost in a header is at least 1. The cost in an answer may be 0.
+    // The cost in a header is at least 1. The cost in an answer may be 0. A higher fixed cost may hide such a small cost.
     let least = u64::from(matches!(charge.rule.cost, Cost::Header { .. }));
     if !is_told || (cost <= fixed && fixed > least) {
         return Err("cost of each limit (only the highest)".into());

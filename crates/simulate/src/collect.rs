@@ -23,7 +23,7 @@ use crate::report::{
 use crate::stats::{LimitStats, Requests};
 use crate::time::time;
 
-/// Shares of requests, in millionths. For each share, the report has the smallest quota that refuses no more.
+/// Shares of requests, in millionths. For each share, the report has the smallest quota that refuses no larger share.
 pub(crate) const SHARES: [u64; 3] = [0, 1_000, 10_000];
 
 /// Fewest requests for which the report notes that all came from one address.
@@ -198,17 +198,17 @@ fn is_of_client(per: &str) -> bool {
     per == "client" || per.starts_with("ip")
 }
 
-/// The refusals that a quota may have.
+/// The largest share that a quota may refuse.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Allowed {
-    /// Refused requests, of a million.
+    /// Refused requests in a million requests.
     Requests(u64),
-    /// Clients with refused requests, of a million.
+    /// Clients with refused requests in a million clients.
     Clients(u64),
 }
 
 impl Allowed {
-    /// Whether these refused requests, or these keys, are within the share.
+    /// Whether a share of refused requests, or of keys with a refused request, is allowed.
     fn fits(self, [refused, of]: [u64; 2], [touched, keys]: [u64; 2]) -> bool {
         let (part, of, allowed) = match self {
             Self::Requests(allowed) => (refused, of, allowed),
@@ -278,7 +278,7 @@ fn top(tried: &Tried<'_>) -> Vec<TopClient> {
             clients.extend(most.map(|(name, client)| ((name, number), client)));
         }
     }
-    // A client that is refused little in one run may be refused most in the other. So its count is a range over both.
+    // A client that is refused little in one run may be refused most in the other. So its count is a range over both runs.
     let refused = |client: &Client, number: usize| {
         of_lanes(&tried.lanes, |lane| {
             let refused = lane.stats.limits[number].clients.get(client);

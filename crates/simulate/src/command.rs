@@ -91,7 +91,7 @@ fn percent(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 ///
-/// A log cannot be read, or limits refuse more than `--fail-over` allows, or may refuse more.
+/// A log cannot be read. Limits refuse more than `--fail-over` allows, or it is unknown whether they do.
 pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
     replayed(trials, options).map_err(|why| plain(&why).into_owned())
 }
@@ -145,7 +145,7 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
     why.map_or(Ok(()), Err)
 }
 
-/// Printed in place of suggested quotas.
+/// The note in the report if no quotas are suggested.
 const NO_SUGGESTIONS: &str =
     "No quotas are suggested, because the replay was stopped before the end of the log.";
 

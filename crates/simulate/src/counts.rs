@@ -2,7 +2,7 @@
 
 use tidegate_identity::Client;
 
-/// Counts of requests that the limits did not decide, and of others that are worth a note.
+/// Counts of requests that the limits did not decide, and of other requests that are worth a note.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,

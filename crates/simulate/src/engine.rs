@@ -1,4 +1,4 @@
-//! Reads the log once, and lets every configuration decide each of its requests.
+//! Reads the log once, and lets every configuration decide each request of the log.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -25,11 +25,11 @@ const CHECK_EVERY: u64 = 1_024;
 /// A configuration to replay.
 #[derive(Clone, Copy)]
 pub struct Trial<'p> {
-    /// Its name in the report, which is its file.
+    /// The name of the configuration in the report: its file.
     pub name: &'p str,
     /// The configuration.
     pub settings: &'p Settings,
-    /// Finds its routes.
+    /// Finds the routes of the configuration.
     pub router: &'p dyn Router,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct Found<'p> {
 pub(crate) struct Tried<'p> {
     pub(crate) trial: Trial<'p>,
     pub(crate) candidate: Candidate<'p>,
-    /// One run, or two if times are whole seconds. The first then spreads requests evenly over each second, the second has all at its
-    /// start.
+    /// One run, or two if times are whole seconds. The first run then spreads requests evenly over each second. The second run has all
+    /// requests of a second at its start.
     pub(crate) lanes: Vec<Lane<'p>>,
     pub(crate) arrivals: Arrivals<'p>,
 }
@@ -114,7 +114,7 @@ pub(crate) fn replay<'p>(
         times: Times::default(),
         stopped: false,
     };
-    // Without times of whole seconds, both runs would be the same.
+    // Without times of whole seconds, a second run would be the same as the first.
     let mut sources = reader.sources().iter();
     let runs = match sources.any(|source| source.resolution() > EXACT) {
         true => 2,
@@ -157,7 +157,7 @@ pub(crate) fn replay<'p>(
             tried.arrivals.push(request, &entry);
         }
     }
-    // A stop also ends standard input. So the end of the input may be a stop.
+    // A stop also ends standard input. So the loop may have ended by a stop, not by the end of the log.
     results.stopped |= !go_on(reader);
     for tried in &mut results.candidates {
         tried.arrivals.flush(Micros::MAX, &mut tried.lanes);
@@ -202,7 +202,7 @@ fn tried<'p>(
         let stats = LaneStats::new(names.clone(), decisions.transpose()?);
         let numbered = limits.iter().enumerate();
         let ladders = numbered.map(|(number, limit)| match &replay.capacities {
-            // A limit with `action: delay` delays requests and does not refuse them. So no other quotas are tried.
+            // A limit with `action: delay` lets requests wait in place of refusing them. So no other quotas are tried.
             _ if delays(trial.settings, limit) => Ladder::at(limit, &[]),
             None => Ladder::new(limit),
             Some(capacities) => Ladder::at(limit, &capacities[index][number]),

@@ -89,7 +89,7 @@ fn notes(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(page, "</ul>")
 }
 
-/// Writes the refused requests, a column for each configuration.
+/// Writes the numbers of refused requests, with a column for each configuration.
 fn side_by_side(page: &mut String, all: &[ConfigurationReport]) -> fmt::Result {
     write!(
         page,

@@ -18,17 +18,18 @@ pub(crate) type Lack = Arc<str>;
 pub(crate) struct Facts {
     /// Whether the lines name the client, as in tidegate's own log.
     pub(crate) names_client: bool,
-    /// Whether the client field or the address names each caller. No request headers are needed for it.
+    /// Whether the client field or the address names each caller, so that no request header is needed.
     pub(crate) plain_callers: bool,
     /// Whether the lines have the header in which a trusted proxy names the address of its client.
     pub(crate) has_hops: bool,
     /// For each source of clients: the fact that the log lacks to name a client by it.
     pub(crate) sources: Vec<Option<Lack>>,
-    /// The fact without which no route can be found.
+    /// The missing fact without which no route can be found.
     pub(crate) route: Option<Lack>,
-    /// The fact without which some routes cannot be distinguished. Each request is then tried with the values that these routes require.
+    /// The missing fact without which some routes cannot be distinguished. Each request is then tried with the values that these routes
+    /// require.
     pub(crate) unsure: Option<Lack>,
-    /// The missing fact to decide whether an OPTIONS is a preflight that the gateway answers.
+    /// The missing fact without which an OPTIONS request may be a preflight that the gateway answers.
     pub(crate) preflight: Option<Lack>,
     /// For each rule of each policy: the fact that the log lacks for all requests to compute this rule.
     pub(crate) rules: Vec<Vec<Option<Lack>>>,
@@ -157,7 +158,7 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let holds = rule.limit.lease().is_some();
     let duration = || missing(!holds || fields.has(Field::Duration), "duration");
     let status = || missing(rule.count.is_none() || fields.has(Field::Status), "status");
-    // A header's cost is checked for each request (`set_cost`), because it counts only from a trusted peer.
+    // The cost in a header is checked for each request (`set_cost`), because it counts only if the peer is trusted.
     let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
     let cost = || missing(!is_told || fields.has(Field::Cost), "cost");
     per.or_else(duration).or_else(status).or_else(cost)
@@ -184,7 +185,8 @@ fn unsure(settings: &Settings, fields: &Fields, has_host: bool) -> Option<Lack> 
     None
 }
 
-/// Returns the fact that the log lacks to recognize a CORS preflight. In tidegate's own log, the outcome shows it.
+/// Returns the fact that the log lacks to recognize a CORS preflight. In tidegate's own log, the outcome shows whether a request was a
+/// preflight.
 fn preflight(settings: &Settings, fields: &Fields) -> Option<Lack> {
     let asks = settings.routes.iter().any(|route| route.cors.is_some());
     let says = fields.has(Field::Outcome)
@@ -193,7 +195,7 @@ fn preflight(settings: &Settings, fields: &Fields) -> Option<Lack> {
     (asks && !says).then(|| "request header access-control-request-method, of OPTIONS".into())
 }
 
-/// Whether the key, the quota or the lists of a limit depend on the client.
+/// Whether the key, the quota or the access lists of a limit depend on the client.
 pub(crate) fn needs_client(policy: &Policy, rule: &Rule) -> bool {
     let by_name = rule.per.contains(&Per::Client);
     let access = policy.access.as_ref();

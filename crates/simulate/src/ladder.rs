@@ -1,6 +1,6 @@
 //! Tries other quotas of a limit: decides the same requests at several quotas, from small to large.
 //!
-//! Each quota decides as if the limit were the only one.
+//! Such a set of quotas is a ladder, and each quota is a step. Each step decides as if the limit were the only limit.
 
 mod steps;
 
@@ -15,7 +15,7 @@ use tidegate_tower::RuleCharge;
 use crate::asked::Asked;
 use steps::{KeySteps, Steps};
 
-/// The quotas of the first replay, in eighths of the configured one.
+/// The quotas of the first replay, in eighths of the configured quota.
 const EIGHTHS: [u64; 8] = [1, 4, 8, 12, 16, 32, 64, 256];
 
 /// Most quotas of a ladder. Each has one bit of a `u64`.
@@ -37,7 +37,7 @@ pub(crate) struct Ladder {
     /// Number of keys that each step refused at least once.
     touches: Vec<u64>,
     requests: u64,
-    /// Requests of clients whose plans have other quotas. They are left out.
+    /// Requests of clients whose plans have other quotas. The steps do not decide these requests.
     others: u64,
     /// The holds: the end of the request, the numbers of the hold and of its key, and one bit for each step that has the hold.
     held: BinaryHeap<Reverse<(Micros, u64, u32, u64)>>,
@@ -58,7 +58,7 @@ pub(crate) struct Needed {
 }
 
 impl Ladder {
-    /// Makes steps around the limit's own quota.
+    /// Makes a ladder of quotas around the limit's own quota.
     pub(crate) fn new(limit: &Limit) -> Self {
         let capacity = limit.quota().capacity();
         let around = EIGHTHS.map(|eighths| match eighths {
@@ -68,7 +68,7 @@ impl Ladder {
         Self::at(limit, &around)
     }
 
-    /// Makes steps of these capacities.
+    /// Makes a ladder of quotas with these capacities.
     pub(crate) fn at(limit: &Limit, capacities: &[u64]) -> Self {
         let quota = *limit.quota();
         let mut capacities = capacities.to_vec();
@@ -185,8 +185,8 @@ impl Ladder {
         self.keys.iter_mut().for_each(|key| steps.sweep(key, now));
     }
 
-    /// Returns the smallest tried quota for which `fits` is true, or `None`. `fits` takes the numbers of requests and of keys that it
-    /// refuses.
+    /// Returns the smallest tried quota for which `fits` is true, or `None`. `fits` takes the numbers of requests and of keys that the
+    /// quota refuses.
     pub(crate) fn needed(&self, fits: impl Fn(u64, u64) -> bool) -> Option<Needed> {
         let mut counts = self.refused.iter().zip(&self.touches);
         let at = counts.position(|(refused, touched)| fits(*refused, *touched))?;
@@ -214,7 +214,7 @@ impl Ladder {
     }
 }
 
-/// Rounds up to a number with two digits that are not zero.
+/// Rounds up to two significant digits, and to 1 at least.
 pub(crate) fn rounded(number: u128) -> u64 {
     let mut unit = 1;
     while number / unit >= 100 {

@@ -77,8 +77,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Takes requests in the order of their arrival. A request with an earlier time than the preceding request arrives at the preceding
-    /// time.
+    /// Takes requests in the order of their arrival. If a request has an earlier time than the request before it, it arrives at the time of
+    /// that request.
     pub(crate) fn arrive_all<'a>(
         &mut self,
         requests: impl Iterator<Item = (&'a Asked<'p>, Micros)> + Clone,
@@ -95,8 +95,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Reads the keys of a request before it arrives, so that they are in the processor's cache. Memory serves several such reads at a
-    /// time.
+    /// Reads the keys of a request before it arrives, so that they are in the processor's cache. The memory serves several such reads at a
+    /// time, so they take less time together than one by one.
     fn look_ahead(&self, request: &Asked<'p>) {
         let charged = &request.charged;
         for (limit, key) in charged.limits.iter().zip(&charged.keys) {
@@ -145,7 +145,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Runs the events until this time.
+    /// Runs all events up to this time, and frees expired keys.
     fn advance(&mut self, until: Micros) {
         while let Some((at, event)) = self.events.next(until) {
             self.happen(at, event);
@@ -160,7 +160,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Takes a new request, or a retry of a refused request.
+    /// Counts and decides a new request, or a retry of a refused request.
     fn come(&mut self, request: &Asked<'p>, now: Micros) {
         self.stats.came(request);
         let charges = &request.charged.charges;
@@ -201,7 +201,7 @@ impl<'p> Lane<'p> {
         self.stats.ended(request, now, Ending::Admitted, result);
         let held = held(request, decision).map(|(_, _, lease)| lease);
         if let Some(lease) = held.min() {
-            // A request that the log has as refused has no duration, so it ends at once.
+            // A request that was refused when it was logged has no duration, so it ends at once.
             let end = now + turn + request.service.unwrap_or(0);
             let (request, decision) = (request.clone(), decision.clone());
             let running = Running { request, decision };

@@ -5,9 +5,9 @@
 //!  (by arrival)  (by tower's own `assess_known`)     └─ Ladder: the same at other quotas
 //! ```
 //!
-//! The rules have no second implementation here. A [`Router`] of the gateway finds routes. `tidegate-tower` names clients and computes
-//! charges. The memory store of `tidegate-store` decides at the times of the log. A limit is not computable for a request if the line lacks
-//! a fact for it. No value is guessed.
+//! This crate does not implement the gateway's rules a second time. A [`Router`] of the gateway finds routes. `tidegate-tower` names
+//! clients and computes charges. The memory store of `tidegate-store` decides at the times of the log. If the line of a request lacks a
+//! fact that a limit needs, the limit is not computable for this request. No value is guessed.
 
 mod arrivals;
 mod asked;

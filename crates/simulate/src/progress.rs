@@ -1,4 +1,4 @@
-//! Progress on a terminal: the part read, the speed, and the time left.
+//! Progress on a terminal: the share of the logs that is read, the speed, and the time left.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::time::number;
 
 const EVERY: Duration = Duration::from_millis(250);
 
-/// A line on standard error that is rewritten.
+/// A line on standard error, which each update replaces.
 #[derive(Debug)]
 pub(crate) struct Progress {
     began: Instant,
@@ -42,7 +42,7 @@ impl Progress {
         }
         let mut line = line(reader.report().lines, read, all, took);
         line.insert_str(0, "\r\x1b[K");
-        // A failed write is no error: it is only progress.
+        // A failed write is ignored, because only the display of progress suffers.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
         self.is_shown = true;
     }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// An exact number, or two bounds: from requests spread evenly over each second, and from all at once.
+/// An exact number, or two bounds. The bounds are the results of two runs: the first spreads requests evenly over each second, the second
+/// has them all at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Range {
     /// The lower bound.

@@ -1,4 +1,4 @@
-//! The data of the report. `--json` prints it, and the text and the page are made from it.
+//! The data of the report. `--json` prints these data. The text and the page are made from them.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ pub(crate) struct LogReport {
     pub(crate) lines: u64,
     /// Lines that are requests.
     pub(crate) requests: u64,
-    /// Lines that are no requests by their format.
+    /// Lines that are no requests, according to their format.
     pub(crate) others: u64,
     /// Lines that could not be read.
     pub(crate) unreadable: u64,
@@ -39,8 +39,9 @@ pub(crate) struct LogReport {
     pub(crate) without_path: u64,
     /// Requests that the log reports as lost.
     pub(crate) lost: u64,
-    /// When the first and the last request arrived.
+    /// When the first request arrived.
     pub(crate) from: Option<String>,
+    /// When the last request arrived.
     pub(crate) to: Option<String>,
     /// Whether some times are whole seconds. Numbers are then ranges.
     pub(crate) whole_seconds: bool,
@@ -62,13 +63,13 @@ pub(crate) struct FileReport {
 pub(crate) struct ConfigurationReport {
     pub(crate) file: String,
     pub(crate) requests: u64,
-    /// Requests that limits admit, or do not count.
+    /// Requests that limits admit, and requests that no limit counts.
     pub(crate) admitted: Range,
     /// Requests that limits refuse.
     pub(crate) refused: Range,
     /// Admitted requests that only observed limits would refuse.
     pub(crate) would_refuse: Range,
-    /// Number of requests that limits refuse or would refuse, in the run that has more.
+    /// Number of requests that limits refuse or would refuse, in the run with the higher number.
     #[serde(skip)]
     pub(crate) most_refused: u64,
     /// Admitted requests that wait.
@@ -148,18 +149,18 @@ pub(crate) struct LimitReport {
     pub(crate) worst_minute: Option<Minute>,
     /// Requests for which the limit could not be computed, by the missing fact.
     pub(crate) not_computable: Vec<NotComputable>,
-    /// For each of some shares of the requests: the smallest quota that refuses no more.
+    /// For several shares of the requests: the smallest quota that refuses no larger share.
     pub(crate) needed: Vec<NeededQuota>,
     /// The results of the limit over time.
     pub(crate) series: SeriesReport,
 }
 
-/// A minute.
+/// A minute in which a limit refused requests.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Minute {
-    /// When it began.
+    /// When the minute began.
     pub(crate) at: String,
-    /// Number of requests refused in it.
+    /// Number of requests refused in this minute.
     pub(crate) refused: u64,
 }
 

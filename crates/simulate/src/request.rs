@@ -1,4 +1,4 @@
-//! Makes the request of a line of a log.
+//! Makes the request that a line of a log describes.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use tidegate_logs::{Entry, Field};
 
-/// A stand-in for a host that the log lacks: no configuration has it.
+/// A stand-in for a host that the log lacks. No configuration has this host.
 const NO_HOST: HeaderValue = HeaderValue::from_static("host.invalid");
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -40,7 +40,7 @@ pub(crate) fn request(entry: &Entry<'_>, given: &Given) -> Option<Request<()>> {
     let headers = request.headers_mut();
     let value = |field| HeaderValue::from_bytes(&entry.text(field)?.bytes()).ok();
     let host = match entry.fields().has(Field::Host) {
-        // A line without a host is a request without a host.
+        // If the log has hosts and this line has none, the request had no host.
         true => entry.host().map(|_| value(Field::Host)).unwrap_or_default(),
         false => Some(given.host.clone().unwrap_or(NO_HOST)),
     };

@@ -8,7 +8,7 @@ const MAX_SPANS: usize = 720;
 
 const SECOND: Micros = 1_000_000;
 
-/// A limit over time.
+/// The results of a limit over time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     /// The length of a span, in us.

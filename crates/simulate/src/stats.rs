@@ -42,8 +42,9 @@ pub(crate) struct LaneStats {
 pub(crate) struct Requests {
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
-    /// Admitted requests that waited, and the longest wait in us.
+    /// Admitted requests that waited.
     pub(crate) delayed: u64,
+    /// The longest wait of an admitted request, in us.
     pub(crate) longest: Micros,
     /// Admitted requests that were refused before and came again.
     pub(crate) after_retry: u64,
@@ -61,8 +62,9 @@ pub(crate) struct LimitStats {
     pub(crate) refused: u64,
     pub(crate) delayed: u64,
     pub(crate) longest: Micros,
-    /// The start of the minute of its first refusal, and of the minute with the most refusals, in us since the epoch.
+    /// The start of the minute of its first refusal, in us since the epoch.
     pub(crate) first: Option<Micros>,
+    /// The start of the minute with the most refusals, in us since the epoch, and the number of these refusals.
     pub(crate) worst: Option<(Micros, u64)>,
     minute: (Micros, u64),
     /// Hashes of the charged keys.
@@ -83,7 +85,7 @@ impl LaneStats {
         }
     }
 
-    /// Writes why no limit decides a request.
+    /// Writes a decision for a request that no limit decides: the reason for that.
     pub(crate) fn unasked(&mut self, entry: &Entry<'_>, number: u64, why: Unasked) {
         if self.decisions.is_none() {
             return;
@@ -211,7 +213,7 @@ impl LaneStats {
         self.failed.is_some()
     }
 
-    /// Ends the last minute of each limit, and writes all remaining output.
+    /// Ends the last minute of each limit, and flushes the decisions.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         for limit in &mut self.limits {
             limit.turn(Micros::MAX);
@@ -235,7 +237,7 @@ impl LimitStats {
         }
     }
 
-    /// Ends the current minute, if it is over.
+    /// Ends the current minute, if `now` is in another minute.
     fn turn(&mut self, now: Micros) {
         let minute = now - now % MINUTE;
         if self.minute.0 == minute {

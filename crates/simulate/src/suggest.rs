@@ -13,11 +13,11 @@ use crate::plain::plain;
 use crate::report::{NeededQuota, Suggestion, Suggestions, Unsuggested};
 use crate::time::number as number_of;
 
-/// Quotas tried between a quota that is too small and a quota that is large enough.
+/// Number of quotas to try between a quota that is too small and a quota that is large enough.
 const BETWEEN: u64 = 20;
 
-/// Suggests quotas that refuse requests of at most the `allowed` share of the clients. Reads the log again. `None` if this was stopped
-/// early, because a part of the log is no basis for a suggestion.
+/// Suggests quotas that refuse requests of at most the `allowed` share of the clients. Reads the log again. `None` if a stop ended the
+/// replay early, because a part of the log is no basis for a suggestion.
 pub(crate) fn suggest(
     trials: &[Trial<'_>],
     (first, allowed): (&Found<'_>, Allowed),
@@ -110,14 +110,14 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     }
 }
 
-/// Returns capacities between the largest that refuses too much and the smallest that does not.
+/// Returns capacities between the largest tried capacity that refuses too much and the smallest that does not.
 fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
     let needed = needed(lanes, number, allowed);
     let (low, high) = match (needed.more_at, needed.capacity) {
         (Some(low), Some(high)) => (low, high),
-        // Even smaller capacities may be large enough.
+        // The smallest tried capacity is large enough, and smaller ones may be, too.
         (None, Some(high)) => (0, high),
-        // Even the largest capacity is too small.
+        // The largest tried capacity is too small.
         (Some(low), None) => (low, low.saturating_mul(64)),
         (None, None) => return Vec::new(),
     };

@@ -1,4 +1,4 @@
-//! Tables of text: columns as wide as they have to be.
+//! Tables of text, whose columns are as wide as their longest cells.
 
 /// Rows of cells.
 #[derive(Debug, Default)]

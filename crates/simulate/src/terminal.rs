@@ -53,7 +53,7 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
-/// Writes the refused requests, a column for each configuration.
+/// Writes the numbers of refused requests, with a column for each configuration.
 fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
     let mut table = Table::default();
     let files = configurations.iter().map(|it| plain(&it.file).into_owned());

@@ -1,4 +1,4 @@
-//! Times and numbers as people read them.
+//! Formats times and numbers for people.
 
 use jiff::Timestamp;
 use tidegate_core::Micros;
@@ -58,7 +58,7 @@ pub(crate) fn percents(part: Range, of: u64) -> String {
     }
 }
 
-/// Formats a wait of this number of milliseconds.
+/// Formats the upper bound of a range of waits, which are in milliseconds.
 pub(crate) fn wait(range: Range) -> String {
     match range.high {
         0 => "-".to_owned(),

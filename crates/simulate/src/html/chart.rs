@@ -1,4 +1,4 @@
-//! A limit over time: admitted and refused requests as bars, and the used part of the quota.
+//! Charts of a limit over time: admitted and refused requests as bars, and the used part of the quota.
 
 use std::fmt::{self, Write as _};
 

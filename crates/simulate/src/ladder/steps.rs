@@ -1,8 +1,8 @@
 //! The used units of one key, at several quotas from small to large.
 //!
-//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit them too. They have
-//! the same charges, and count no charge for longer. So only the smallest quota decides. When it refuses a request, the states of the
-//! larger quotas are computed from the charges that it admitted.
+//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit them, too: the
+//! larger quotas have the same charges, and count no charge for longer. So only the smallest quota decides. When it refuses a request, the
+//! states of the larger quotas are computed from the charges that it admitted.
 
 use smallvec::SmallVec;
 use tidegate_core::{Block, Budget, HoldId, KeyHolds, Micros, Quota, State, Verdict, decide};
@@ -10,27 +10,27 @@ use tidegate_core::{Block, Budget, HoldId, KeyHolds, Micros, Quota, State, Verdi
 /// Most charges kept of a key for which only the smallest quota decides.
 const MOST: usize = 16;
 
-/// The quotas.
+/// The quotas of one limit, from small to large.
 pub(super) struct Steps {
     quotas: Vec<Quota>,
     block: Option<Block>,
     together: Together,
 }
 
-/// The states of the other quotas, while the smallest admits everything.
+/// The decisions and states of the larger quotas, while the smallest admits every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Together {
-    /// Unknown: each quota decides.
+    /// A larger quota may refuse a request, so each quota decides.
     No,
-    /// They admit everything too, and their states are the same.
+    /// All quotas admit every request, and have the same state.
     Same,
-    /// They admit everything too, and each has a state of its own.
+    /// All quotas admit every request, and each has a state of its own.
     Admitting,
 }
 
 /// The states of one key at the quotas.
 pub(super) enum KeySteps {
-    /// The smallest quota has admitted everything since its state was fresh.
+    /// The smallest quota has admitted every request since its state was fresh.
     Calm {
         state: State,
         /// The charges, if the quotas' states differ.
@@ -61,7 +61,7 @@ impl Steps {
             // A rate was rounded, so that a larger quota may be slower.
             Together::No
         } else if quotas.iter().any(Quota::is_paced) {
-            // A debt is counted in weights, which differ from quota to quota.
+            // A debt is counted in weights, which differ from quota to quota. So the states differ.
             Together::Admitting
         } else {
             Together::Same
@@ -77,7 +77,7 @@ impl Steps {
         &self.quotas
     }
 
-    /// Returns the bits of all quotas.
+    /// Returns a number that has the bits of all quotas set.
     pub(super) const fn all(&self) -> u64 {
         (1 << self.quotas.len()) - 1
     }
@@ -185,7 +185,8 @@ impl Steps {
         }
         if self.together == Together::Admitting {
             if verdict.reset == 0 {
-                // The debt of the smallest quota is paid. The others pay at least as fast, so that no earlier charge counts any more.
+                // The debt of the smallest quota is paid. The debts of the other quotas are paid off at least as fast, so no earlier charge
+                // counts any more.
                 charged.clear();
             }
             if charged.len() == MOST {

@@ -7,7 +7,7 @@ use tidegate_store::Decision;
 
 use crate::asked::Asked;
 
-/// A wait queue, by the numbers of its limit and key.
+/// The name of a wait queue: the numbers of its limit and of its key.
 pub(super) type QueueKey = (u16, u32);
 
 /// A request that holds units while it runs.
@@ -30,7 +30,7 @@ pub(super) enum Event<'p> {
     Retry(Box<Asked<'p>>),
 }
 
-/// The events, and the running requests.
+/// The coming events, and the running requests.
 #[derive(Default)]
 pub(super) struct Events<'p> {
     /// The events, by their time and the order in which they were planned.
@@ -42,7 +42,7 @@ pub(super) struct Events<'p> {
 }
 
 impl Event<'_> {
-    /// Whether it decides a request. Ends and renewals matter only to requests decided later.
+    /// Whether the event decides a request. Ends and renewals do not: they only affect requests that are decided later.
     const fn decides(&self) -> bool {
         matches!(self, Self::Wake(_) | Self::Deadline(..) | Self::Retry(_))
     }
@@ -71,7 +71,7 @@ impl<'p> Events<'p> {
         }
     }
 
-    /// Returns the next event, unless it happens after this time.
+    /// Removes the next event and returns it with its time. `None` if it happens after `until`.
     pub(super) fn next(&mut self, until: Micros) -> Option<(Micros, Event<'p>)> {
         let first = self.planned.first_entry()?;
         let (at, _) = *first.key();

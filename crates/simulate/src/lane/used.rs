@@ -22,7 +22,7 @@ struct Used {
     state: State,
     /// When the block of the key ends.
     blocked_until: Micros,
-    /// When the key is as good as fresh.
+    /// The time from which the key is as good as fresh.
     expires: Micros,
 }
 

@@ -1,4 +1,5 @@
-//! Requests that wait for a limit to admit them, as in `tidegate-tower`. Each limit and key has a queue. Only its head is decided again.
+//! Requests that wait for a limit to admit them, as in `tidegate-tower`. Each key of a limit has a queue. Only the request at the head of a
+//! queue is decided again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -165,7 +166,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Wakes the next request of a wait queue at once: it is the head now.
+    /// Wakes the next request of a wait queue at once, because it is the head now.
     fn next_head(&mut self, key: &QueueKey, now: Micros) {
         match self.queues.get(key) {
             Some(queue) if queue.entries.is_empty() => _ = self.queues.remove(key),
@@ -185,7 +186,7 @@ impl<'p> Lane<'p> {
             return;
         };
         if at == 0 {
-            // A head gets one more decision.
+            // The head of a queue gets one more decision at its deadline.
             return self.wake(key);
         }
         if let Some((waiting, cost)) = queue.entries.remove(at) {
@@ -265,7 +266,7 @@ fn next_ask(until: Until, came: Micros, now: Micros) -> Micros {
     }
 }
 
-/// Returns the most requests that a queue may have, after this last refusal of its head.
+/// Returns the largest length of a queue whose head was last refused with this verdict.
 const fn most(verdict: &Verdict) -> usize {
     if verdict.settling {
         MAX_SETTLING
