@@ -81,7 +81,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// Makes a self-signed certificate with the mark of an authority, like `openssl req -x509`.
+    /// Makes a self-signed certificate that is marked as an authority, like the certificates of `openssl req -x509`.
     pub fn own(names: &[&str]) -> Certificate {
         Self::self_signed(names, |_| {})
     }

@@ -76,7 +76,7 @@ pub struct Client {
 pub struct Answer {
     /// Its status.
     pub status: StatusCode,
-    /// The version it came with.
+    /// The HTTP version of the answer.
     pub version: Version,
     /// Its headers, all of them announced.
     pub headers: HeaderMap,
@@ -94,17 +94,18 @@ enum Manner {
 }
 
 impl Client {
-    /// Speaks HTTP/1.1 over one connection. The first request opens it. Another is opened only after the server has closed it.
+    /// Makes a client that speaks HTTP/1.1 over one connection. The first request opens the connection. The client opens another connection
+    /// only after the server has closed the first.
     pub fn new(addr: SocketAddr) -> Self {
         Self::with(addr, Manner::KeepAlive)
     }
 
-    /// Speaks HTTP/1.1 with a new connection for each request.
+    /// Makes a client that speaks HTTP/1.1, and opens a connection for each request.
     pub fn fresh(addr: SocketAddr) -> Self {
         Self::with(addr, Manner::Fresh)
     }
 
-    /// Speaks HTTP/2 without TLS, with prior knowledge, over one connection.
+    /// Makes a client that speaks HTTP/2 over one connection, without TLS and with prior knowledge.
     pub fn h2(addr: SocketAddr) -> Self {
         Self::with(addr, Manner::H2)
     }
@@ -128,7 +129,7 @@ impl Client {
         self
     }
 
-    /// Connects from this local address, for instance 127.0.0.2, to be another client.
+    /// Connects from this local address, for instance 127.0.0.2, so that the server sees another client.
     #[must_use]
     pub fn from_ip(mut self, ip: impl Into<IpAddr>) -> Self {
         self.from = Some(ip.into());
@@ -231,7 +232,7 @@ impl Client {
         };
         let stream = TokioIo::new(stream);
         self.connected.fetch_add(1, Ordering::Relaxed);
-        // The task of a connection ends with its sender. The requests return its errors.
+        // The task of a connection ends with its sender. The requests return the errors of the connection.
         if self.manner == Manner::H2 {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
             tokio::spawn(connection);

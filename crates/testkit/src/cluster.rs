@@ -9,7 +9,7 @@ use crate::{Port, RedisConnection, RedisServer, Reply, redis::eventually};
 const SLOTS: u16 = 16384;
 const PRIMARIES: usize = 3;
 
-/// Six nodes, which all end when this is dropped. The first three start as primaries; node 3 follows node 0, and so on.
+/// Six nodes, which all end when this is dropped. Nodes 0 to 2 start as primaries. Node 3 is the replica of node 0, and so on.
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
@@ -35,7 +35,7 @@ impl RedisCluster {
                 "2000",
                 "--cluster-require-full-coverage",
                 "no",
-                // A primary that has given its last slot away stays a primary, so that it can redirect to the slot's new place.
+                // A primary that has given its last slot away stays a primary, so that it can redirect clients to the slot's new node.
                 "--cluster-allow-replica-migration",
                 "no",
                 "--repl-diskless-sync-delay",
@@ -188,7 +188,8 @@ impl RedisCluster {
         self.agrees().await;
     }
 
-    /// Makes the replica of a primary take over after it has missed all writes for this time. Waits until the old primary follows it.
+    /// Makes the replica of a primary take over after the replica has missed all writes for this time. Waits until the old primary follows
+    /// the new one.
     pub async fn promote_behind(&self, primary: usize, behind: Duration) {
         let replica = &self.nodes[Self::partner(primary)];
         // With a wrong login, the replica's link to its primary stays down.
@@ -219,8 +220,8 @@ impl RedisCluster {
         role(&self.nodes[index]).await == ("slave".to_owned(), true)
     }
 
-    /// Waits until all nodes agree on the owners of the slots. Otherwise, a replica that takes over may claim slots that its primary has
-    /// given away, and the primary does not follow it. Also, a node gives no slots to a node that it takes for a replica.
+    /// Waits until all nodes agree on the owners of the slots. Before that, a replica that takes over may claim slots that its primary has
+    /// given away, and the primary does not follow the replica. A node also gives no slots to a node that it takes for a replica.
     async fn agrees(&self) {
         eventually("nodes that agree about slots", async || {
             let first = self.owners(0).await;
@@ -247,7 +248,7 @@ impl RedisCluster {
         owners
     }
 
-    /// Moves slots with their keys from one primary to another, one after the other, as redis-cli does.
+    /// Moves slots with their keys from one primary to another. Like redis-cli, it moves one slot at a time.
     pub async fn move_slots(&self, from: usize, to: usize, slots: Range<u16>) {
         let mut primaries: Vec<RedisConnection> = Vec::new();
         let others = self.primaries().await.into_iter();

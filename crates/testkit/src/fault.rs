@@ -20,7 +20,7 @@ pub struct FaultProxy {
     switches: Arc<watch::Sender<Switches>>,
 }
 
-/// A direction.
+/// A direction of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From clients to the server.
@@ -120,7 +120,7 @@ impl FaultProxy {
     }
 }
 
-/// The kind of a connection's end.
+/// The way in which a connection ends.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     Close,
@@ -156,7 +156,7 @@ async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Send
         }
     };
     if end == Ending::Silence {
-        // Stays open at both ends, until the proxy is dropped.
+        // A stranded connection stays open at both ends, until the proxy is dropped.
         std::future::pending::<()>().await;
     }
     for mut stream in [client, server] {
@@ -164,7 +164,7 @@ async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<watch::Send
             stream.set_zero_linger().ok();
         } else {
             stream.shutdown().await.ok();
-            // Unread bytes would turn the close into a reset.
+            // Unread bytes would turn the close into a reset, so they are read first.
             while stream.try_read(&mut [0; CHUNK]).is_ok_and(|read| read > 0) {}
         }
     }

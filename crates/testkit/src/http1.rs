@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// One HTTP/1.1 message, a request or a response, as it stood on the wire.
+/// One HTTP/1.1 message, a request or a response, as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The request line or the status line.
@@ -28,7 +28,7 @@ enum Framing {
     Close,
 }
 
-/// A part that was read, with its length in bytes, or `None` if more bytes are needed.
+/// A part of a message, with its length in bytes, or `None` if more bytes are needed.
 type Read<T> = Result<Option<(T, usize)>, Malformed>;
 type Fields = Vec<(String, String)>;
 
@@ -70,8 +70,8 @@ impl Message {
         Ok(requests)
     }
 
-    /// Reads all responses of a closed connection from these bytes. Answers to HEAD are not possible, because their length counts a body
-    /// that is not there.
+    /// Reads all responses of a closed connection from these bytes. Answers to HEAD are not possible, because the length in such an answer
+    /// counts a body that is not sent.
     pub fn responses(mut bytes: &[u8]) -> Result<Vec<Self>, Malformed> {
         let mut responses = Vec::new();
         while !bytes.is_empty() {

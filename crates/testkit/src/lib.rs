@@ -1,21 +1,22 @@
-//! The base of the tests of the other crates: real and broken servers, clients and networks around a gateway.
+//! Tools for the tests of the other crates: real and broken servers, clients and networks around a gateway.
 //!
-//! It uses no code of tidegate. Everything runs on ports of 127.0.0.1 that the system picks, and ends when its guard is dropped. So tests
-//! are independent and may run at the same time. The crate needs Linux.
-//! - [`RedisServer`]: a real redis-server in its own folder, which a test can stop, restart and pause. It sends a [`Reply`] to any command.
+//! This crate uses no code of tidegate. Its servers and proxies run on ports of 127.0.0.1 that the system picks, and end when their guards
+//! are dropped. So tests are independent and may run at the same time. The crate needs Linux.
+//! - [`RedisServer`]: a real redis-server in its own folder, which a test can stop, restart and pause. It returns a [`Reply`] to any
+//!   command.
 //! - [`RedisCluster`] and [`RedisSentinels`]: several servers that watch over each other; [`TlsRedis`] and [`Authority`]: a server that
 //!   speaks TLS, and its certificates.
 //! - [`Upstream`]: a server with a handler, of HTTP/1.1 or HTTP/2, plain or over TLS, which records every request that arrived.
-//! - [`RawUpstream`]: a TCP server that keeps every byte, and answers with any bytes and accidents that a test scripts.
-//! - [`RawClient`]: a TCP client that sends exactly these bytes, and reads [`Message`]s strictly.
+//! - [`RawUpstream`]: a TCP server that keeps every byte that it receives, and plays the script of a test: any bytes, pauses and closes.
+//! - [`RawClient`]: a TCP client that sends exactly the bytes of a test, and reads [`Message`]s strictly.
 //! - [`Client`]: an HTTP client (1.1 or 2) that panics on a response header that the test did not announce.
-//! - [`FaultProxy`]: a TCP proxy that delays, stalls, drips, strands, cuts and refuses at run time.
+//! - [`FaultProxy`]: a TCP proxy that delays, holds back or loses bytes, and cuts or refuses connections, when a test asks for it.
 //! - [`RedisProxy`]: a proxy that understands RESP. It loses, delays or cuts one script call, or the reply to it.
-//! - [`Load`]: requests at a fixed rate, however slow the answers; [`Shots`]: their results.
+//! - [`Load`]: requests at a fixed rate, even if answers are slow; [`Shots`]: the results of these requests.
 //! - [`Process`]: a guard for a child process: its lines, signals, exit and memory.
-//! - [`Port`]: a port kept for one server, before, between and after its runs; [`Silent`]: a port that never answers.
+//! - [`Port`]: a port that stays reserved for one server while the server does not run; [`Silent`]: a port that never answers.
 //! - [`body`]: bodies for handlers and requests.
-//! - [`trials`]: random cases that are made from a seed. Many run at once, and a case with a finding is reduced.
+//! - [`trials`]: random cases that are made from a seed. Many cases run at once. A case that breaks a promise is reduced to a smaller one.
 
 #![expect(
     clippy::unwrap_used,

@@ -25,7 +25,7 @@ pub struct Load {
 pub struct Shot {
     /// Its number, from 0.
     pub nth: u64,
-    /// When it was to be sent.
+    /// The time at which the request was due to be sent.
     pub due: Instant,
     /// The time from `due` until its answer was read to the end, or failed.
     pub took: Duration,
@@ -42,8 +42,9 @@ pub struct Shot {
 pub struct Shots(pub Vec<Shot>);
 
 impl Load {
-    /// Sends `rate` requests a second over this number of kept connections, which use these servers in turn. `request` makes a request from
-    /// its number. A connection that waits for an answer sends its next request late, and the delay counts as time of this request.
+    /// Sends `rate` requests a second over this number of connections, which stay open and use these servers in turn. `request` makes a
+    /// request from its number. A connection that waits for an answer sends its next request late, and `took` of that next request includes
+    /// the delay.
     pub fn start<F>(servers: &[SocketAddr], rate: u32, connections: u32, request: F) -> Self
     where
         F: Fn(u64) -> Request<BoxBody> + Send + Sync + 'static,

@@ -1,8 +1,8 @@
 //! Ports that stay reserved while no server listens on them.
 //!
 //! A test that finds a free port by a bind and a close races with all other tests. Here the socket that found the port stays bound, and
-//! never listens. Linux lets a second socket with `SO_REUSEADDR` listen there, and gives the port to no other socket. It refuses
-//! connections until a socket listens.
+//! never listens. Linux lets a second socket with `SO_REUSEADDR` listen there, and gives the port to no other socket. The port refuses
+//! connections until a socket listens on it.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpSocket};
 
 /// A port of 127.0.0.1, reserved until this is dropped. Connections are refused until a server listens.
 ///
-/// A server in another process can use it too, if it sets `SO_REUSEADDR` as nearly all do.
+/// A server in another process can use the port, too, if it sets `SO_REUSEADDR`, as nearly all servers do.
 #[derive(Debug)]
 pub struct Port {
     #[expect(dead_code, reason = "held for its port alone")]

@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A running command: its output is kept line by line, and it is killed when this is dropped.
+/// A running command. Its output is kept line by line. The command is killed when this guard is dropped.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -30,7 +30,7 @@ impl Process {
         Self::spawn_reading(Stdio::null(), command)
     }
 
-    /// Starts a command like [`spawn`](Self::spawn), with this as its standard input.
+    /// Starts a command like [`spawn`](Self::spawn), with `input` as its standard input.
     pub fn spawn_reading(input: impl Into<Stdio>, mut command: Command) -> Self {
         command
             .stdin(input)
@@ -58,7 +58,8 @@ impl Process {
         }
     }
 
-    /// Stops reading the output, so that its pipes fill up, or starts again. A read that waits already returns one more line.
+    /// Starts or stops reading the output. While it is not read, the pipes of the output fill up. A read that already waits returns one
+    /// more line.
     pub fn read_output(&self, reads: bool) {
         self.reads.send_replace(reads);
     }
@@ -74,7 +75,7 @@ impl Process {
     }
 
     /// Returns the first line that contains `pattern`, and waits for it if necessary. Panics, with the output, if the line does not come
-    /// `within` this time or the output ends.
+    /// `within` this time, or if the output ends without it.
     pub async fn wait_for_line(&self, pattern: &str, within: Duration) -> String {
         self.wait_for_nth_line(pattern, 1, within).await
     }
@@ -117,13 +118,13 @@ impl Process {
         signal(self.id, name);
     }
 
-    /// Kills it and waits for its end.
+    /// Kills the process, and waits for its end.
     pub async fn kill(&mut self) {
         self.child.start_kill().ok(); // fails only if it has ended already
         self.child.wait().await.unwrap();
     }
 
-    /// Waits for its end. Panics, with the output, if that takes longer than `within`.
+    /// Waits for the end of the process. Panics, with the output, if that takes longer than `within`.
     pub async fn wait(&mut self, within: Duration) -> ExitStatus {
         match timeout(within, self.child.wait()).await {
             Ok(status) => status.unwrap(),
@@ -177,7 +178,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A killed process ends soon, so the wait is short. After it, the ports and files of the process are free.
+        // A killed process ends soon, so the wait is short. After the wait, the ports and files of the process are free.
         if self.child.start_kill().is_ok() {
             while let Ok(None) = self.child.try_wait() {
                 thread::sleep(Duration::from_millis(1));

@@ -33,7 +33,7 @@ pub enum When {
     Request,
 }
 
-/// The facts that the script receives.
+/// The data that each run of the script receives.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// The number of the connection, from 0 in the order they were accepted.
@@ -44,20 +44,20 @@ pub struct Turn {
     pub bytes: Bytes,
 }
 
-/// One thing to do on a connection. The connection is read and logged all the while.
+/// One step of a script on a connection. During the step, the connection is still read and logged.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Sends these bytes.
     Send(Bytes),
     /// Sends these bytes again and again, until the other side is gone.
     Repeat(Bytes),
-    /// Waits for the test: one `notify_one` lets one action pass.
+    /// Waits until the test calls `notify_one`. Each call ends one wait.
     Until(Arc<Notify>),
     /// Waits for a time.
     Pause(Duration),
     /// Sends no more bytes, and leaves the connection open.
     Hang,
-    /// Closes the sending side (FIN), then only reads until the other side closes too.
+    /// Closes the sending side (FIN), then only reads until the other side closes, too.
     Close,
     /// Resets the connection (RST) at once.
     Reset,
@@ -166,7 +166,7 @@ struct Guest<'a> {
     log: &'a watch::Sender<Seen>,
 }
 
-/// The end of the script on a connection.
+/// The way in which the script ended on a connection.
 #[derive(PartialEq)]
 enum Played {
     ToTheEnd,

@@ -19,11 +19,11 @@ use crate::Message;
 pub struct RawClient {
     stream: TcpStream,
     unread: Vec<u8>,
-    /// Whether a send failed. The system reports a reset only once. After a failed send, a read sees only a close.
+    /// Whether a send failed. The system reports a reset only once, so a read after a failed send returns a close in place of the reset.
     broken: bool,
 }
 
-/// The end of a read.
+/// The reason why a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The other side closed (FIN).
@@ -40,7 +40,7 @@ impl RawClient {
         Self::over(dial(None, addr).await)
     }
 
-    /// Connects from a local address, for instance 127.0.0.2, to be another client. Panics if that fails.
+    /// Connects from a local address, for instance 127.0.0.2, so that the server sees another client. Panics if that fails.
     pub async fn connect_from(from: impl Into<IpAddr>, addr: SocketAddr) -> Self {
         Self::over(dial(Some(from.into()), addr).await)
     }
@@ -97,8 +97,9 @@ impl RawClient {
         self.stream.set_zero_linger().unwrap();
     }
 
-    /// Reads the next response, which may be a 1xx. Bytes after it are kept for the next call. Errors: `TimedOut` if it is not complete
-    /// `within` this time, `UnexpectedEof` if the connection closed before or in it, `InvalidData` if it is malformed.
+    /// Reads the next response, which may be a 1xx. Bytes after it are kept for the next call. Errors: `TimedOut` if the response is not
+    /// complete `within` this time, `UnexpectedEof` if the connection closed before the response was complete, `InvalidData` if the
+    /// response is malformed.
     pub async fn response(&mut self, within: Duration) -> io::Result<Message> {
         self.next_response(false, within).await
     }
@@ -143,7 +144,7 @@ impl RawClient {
     }
 }
 
-/// Connects, from one address of this machine or from any.
+/// Connects, from the address `from` of this machine or from any.
 pub(crate) async fn dial(from: Option<IpAddr>, addr: SocketAddr) -> io::Result<TcpStream> {
     let socket = if addr.is_ipv4() {
         TcpSocket::new_v4()

@@ -112,8 +112,8 @@ impl RedisServer {
         }
     }
 
-    /// Starts the server again on the same port, and waits until it answers. Stops it first if it runs. The new server has only data that
-    /// are in files, for example because a test sent `SAVE`.
+    /// Starts the server again on the same port, and waits until it answers. A running server is stopped first. After the restart, the
+    /// server has only the data that were in files, for example because a test sent `SAVE`.
     pub async fn restart(&self) {
         self.stop();
         *self.child.lock().unwrap() = Some(self.spawn());
@@ -136,7 +136,7 @@ impl RedisServer {
         }
     }
 
-    /// Freezes the server (SIGSTOP). Its connections stay open and new ones are possible, but no command is answered.
+    /// Freezes the server (SIGSTOP). Open connections stay, and clients can open new ones, but the server answers no command.
     pub async fn pause(&self) {
         let id = self.id();
         signal(id, "STOP");
@@ -161,7 +161,7 @@ impl RedisServer {
             .unwrap_or_else(|e| panic!("no connection: {e}"))
     }
 
-    /// Returns its log so far, of all its runs.
+    /// Returns the server's log so far, with all runs of the server.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("redis.log")).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A proxy in front of Redis. It detects where commands and replies end, so that it can lose a reply without its command.
+//! A proxy in front of Redis. It detects where commands and replies end, so that it can forward a command and lose its reply.
 
 use std::{
     collections::VecDeque,
@@ -105,7 +105,7 @@ impl RedisProxy {
         self.hold(false);
     }
 
-    /// Holds all commands and replies back. `false` lets them pass again.
+    /// Holds all commands and replies back. `false` lets commands and replies pass again.
     pub fn hold(&self, held: bool) {
         self.board
             .switches

@@ -15,7 +15,8 @@ pub struct RedisSentinels {
 }
 
 impl RedisSentinels {
-    /// Starts the servers and the sentinels, and waits until each has found all others. A primary counts as down after a second.
+    /// Starts the servers and the sentinels, and waits until each sentinel has found all servers and the other sentinels. A primary counts
+    /// as down after a second without an answer.
     pub async fn start() -> Self {
         let mut servers = Vec::new();
         for _ in 0..3 {
@@ -90,8 +91,8 @@ impl RedisSentinels {
         has_replicas(primary).await && self.failover_has_ended().await
     }
 
-    /// Whether no sentinel leads a failover any more. A leader continues for a while after it names the new primary. If that primary dies
-    /// meanwhile, the leader waits for its return without a timeout.
+    /// Whether no sentinel leads a failover any more. A leader continues for a while after it names the new primary. If the new primary
+    /// dies before the leader stops, the leader waits for this primary's return without a timeout.
     async fn failover_has_ended(&self) -> bool {
         for sentinel in &self.sentinels {
             if has_field(sentinel, "flags", |flags| flags.contains("failover")).await {
@@ -113,7 +114,7 @@ impl RedisSentinels {
         self.is_in_order().await
     }
 
-    /// Sets the silence, in ms, after which a primary counts as down.
+    /// Sets the time without an answer after which a primary counts as down, in ms.
     pub async fn down_after(&self, time: u64) {
         let time = time.to_string();
         for sentinel in &self.sentinels {

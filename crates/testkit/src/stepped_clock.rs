@@ -1,5 +1,5 @@
-//! A server's clock that a test steps. The library libfaketime answers the server's calls for the time. It reads the offset to the system's
-//! clock from a file.
+//! A clock of one server, which a test can step forward or back. The library libfaketime answers the server's calls for the time. It reads
+//! the offset to the system's clock from a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

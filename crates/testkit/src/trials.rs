@@ -1,4 +1,4 @@
-//! Trials: random cases that are made from a seed, run on real servers, and judged by promises.
+//! Trials: random cases that are made from a seed, run on real servers, and checked against promises.
 //!
 //! - [`Dice`]: random numbers; [`Name`]: a seed, and the parts of its case that are left out
 //! - [`Servers`]: the servers of all trials; [`stalls`]: times at which the machine was too busy for a trial

@@ -200,7 +200,7 @@ impl Upstream {
         self.listener.clear().await;
     }
 
-    /// Comes up again at the same address.
+    /// Accepts connections again, at the same address.
     pub fn restart(&self) {
         self.listener.reopen();
     }

@@ -24,7 +24,7 @@ impl Dice {
         from[self.next() as usize % from.len()]
     }
 
-    /// Returns true once in this many times.
+    /// Returns true with a probability of 1 in `times`.
     pub const fn one_in(&mut self, times: u64) -> bool {
         self.next().is_multiple_of(times)
     }

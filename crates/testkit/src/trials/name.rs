@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// A seed, and the parts of its case that are left out.
+/// The name of a trial: a seed, and the parts of the seed's case that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     /// The seed.

@@ -1,4 +1,4 @@
-//! Runs trials, some at once, and shows their findings.
+//! Runs trials, several at once, and prints their findings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,13 +29,13 @@ const AGAIN: usize = 5;
 pub struct Runner {
     /// The crate of the test binary `trials`.
     pub package: &'static str,
-    /// Number of trials that run at once. Trials wait for most of their time.
+    /// Number of trials that run at once. It may exceed the number of processors, because trials mostly wait.
     pub at_once: usize,
     /// The time for fresh trials if the environment has no number of them.
     pub time: Duration,
 }
 
-/// Returns the first of the fresh seeds.
+/// Returns the first of the fresh seeds. The following trials have the next numbers as seeds.
 pub fn first_seed() -> u64 {
     number(SEED).unwrap_or_else(now)
 }
@@ -49,7 +49,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Returns the time in us, as a seed.
+/// Returns the current time in us since the epoch, for use as a seed.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     since.as_micros() as u64
@@ -111,7 +111,7 @@ impl Runner {
         assert!(broken.is_empty(), "{broken:?}");
     }
 
-    /// Runs all of these trials, some at once. Returns their sums and the findings.
+    /// Runs all of these trials, several at once. Returns the sums over all trials, the trials with findings, and the servers.
     async fn all<T: Trial>(
         self,
         names: impl Iterator<Item = Name>,
@@ -142,7 +142,7 @@ impl Runner {
         (figures, findings, servers)
     }
 
-    /// Prints the findings and panics if there are any. The first finding of each promise is reduced as far as possible. The others are
+    /// Prints the findings and panics if there are any. The first finding of each promise is reduced as far as possible. Other findings are
     /// printed as they were found, because a rare finding may not appear again.
     async fn fail_for<T: Trial>(self, findings: Vec<T>, servers: &Arc<Servers>) {
         let count = findings.len();
@@ -171,8 +171,8 @@ impl Runner {
     }
 }
 
-/// Returns the findings that appear again within [`AGAIN`] runs of their trial alone. Prints the names of the other trials, which may have
-/// failed only because the machine was busy. If [`TRIALS`] is set, findings need no confirmation.
+/// Returns the findings that appear again when their trial runs alone, up to [`AGAIN`] times. Prints the names of the other trials, which
+/// may have failed only because the machine was busy. If [`TRIALS`] is set, findings need no confirmation.
 async fn confirmed<T: Trial>(findings: Vec<T>, servers: &Arc<Servers>) -> Vec<T> {
     let mut confirmed = Vec::new();
     'findings: for finding in findings {

@@ -19,9 +19,9 @@ pub struct Servers {
     returned: std::sync::Mutex<Vec<Arc<RedisServer>>>,
     // Servers with a clock of their own.
     idle_with_clock: std::sync::Mutex<Vec<Arc<RedisServer>>>,
-    /// The cluster, which one trial at a time has.
+    /// The cluster, which one trial at a time may use.
     cluster: Arc<Mutex<Option<Arc<RedisCluster>>>>,
-    /// The sentinels with their servers, which one trial at a time has.
+    /// The sentinels with their servers, which one trial at a time may use.
     sentinels: Arc<Mutex<Option<Arc<RedisSentinels>>>>,
     trials: AtomicU64,
 }
@@ -87,7 +87,7 @@ impl Taken {
 /// Longest wait until sentinels are in order. After it, new sentinels replace them.
 const IN_ORDER: Duration = Duration::from_secs(15);
 
-/// Writes are in a file before they are answered, so that a killed server has lost no data.
+/// Options of a server that puts writes into a file before it answers them, so that it loses no data when it is killed.
 const WITH_DATA: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
 impl Servers {
@@ -164,7 +164,7 @@ impl Servers {
     }
 }
 
-/// Returns sentinels that are in order: the sentinels of the last trial, or new ones if that takes too long.
+/// Returns sentinels that are in order: the sentinels of the last trial, or new ones if the old ones take too long.
 async fn sentinels(before: Option<Arc<RedisSentinels>>) -> Arc<RedisSentinels> {
     if let Some(before) = before {
         let deadline = Instant::now() + IN_ORDER;
@@ -176,7 +176,7 @@ async fn sentinels(before: Option<Arc<RedisSentinels>>) -> Arc<RedisSentinels> {
         }
     }
     let sentinels = RedisSentinels::start().await;
-    // On a busy machine, a running primary may be silent for more than a second, so it gets three.
+    // On a busy machine, a running primary may be silent for more than a second, so it counts as down only after three seconds.
     sentinels.down_after(3_000).await;
     Arc::new(sentinels)
 }

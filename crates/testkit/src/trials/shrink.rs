@@ -11,8 +11,8 @@ use super::trial::{Trial, judged};
 /// The longest time for one finding.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Runs that a smaller trial must pass to count as a trial without the finding. One run is too few, because not all of it follows from the
-/// seed.
+/// Number of runs that a smaller trial must pass to count as a trial without the finding. One run is too few, because the result of a run
+/// does not depend on the seed alone.
 const TRIES: usize = 3;
 
 /// Returns the smallest trial found that breaks the same promise.
@@ -53,8 +53,8 @@ async fn still<T: Trial>(finding: &T, name: &Name, servers: &Arc<Servers>) -> Op
     None
 }
 
-/// Returns the names of trials without one limit, one fault, one extra, or this many pieces of work. `parts` has the numbers of the
-/// parts.
+/// Returns the names of trials without one limit, one fault, one extra, or this many pieces of work. `parts` has the numbers of all parts
+/// of the trial.
 fn candidates(name: &Name, parts: &Name, size: usize) -> Vec<Name> {
     let mut names = Vec::new();
     let without = |part: fn(&mut Name) -> &mut BTreeSet<usize>, numbers: &[usize]| {

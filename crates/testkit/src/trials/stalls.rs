@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_millis(5);
 /// The shortest delay that counts as a stall.
 const LATE: Duration = Duration::from_millis(30);
 
-/// Notes each stall: its kind, its begin and its end.
+/// A callback that records a stall: its kind, its start and its end.
 type Note = dyn Fn(&'static str, SystemTime, SystemTime) + Send + Sync;
 
 /// Watches the machine and these servers until it is dropped.
@@ -50,7 +50,7 @@ async fn answers(note: &Note, server: SocketAddr) {
     }
 }
 
-/// Notes the time from `begin` until now, if that was long.
+/// Records a stall from `begin` until now, if this time is long enough.
 fn since(begin: SystemTime, kind: &'static str, note: &Note) {
     let end = SystemTime::now();
     if end.duration_since(begin).is_ok_and(|took| took > LATE) {

@@ -2,7 +2,7 @@
 //!
 //! A line has five columns, separated by tabs. The first two are the time of arrival and the time of sending (`X-Sent-At`, by the client),
 //! both in microseconds since the epoch. The third is the client, by the gateway's name for it (`X-Client-Id`). The fourth is the path. The
-//! last is 1, or 0 if the queue was full. A missing value is a `-`.
+//! last is 1 if the request was taken, or 0 if the queue was full. A missing value is a `-`.
 
 use std::{
     fs::File,

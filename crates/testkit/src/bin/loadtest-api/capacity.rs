@@ -13,9 +13,9 @@ pub(crate) struct Capacity {
     workers: usize,
     service_time: Duration,
     queue: usize,
-    /// For each worker that has had a request: when it will be free. The earliest time is on top.
+    /// For each worker that has had a request: when the worker will be free. The earliest time is on top.
     free_at: BinaryHeap<Reverse<Instant>>,
-    /// When the waiting requests begin, the first one in front.
+    /// The times at which workers begin the waiting requests, the earliest in front.
     waiting: VecDeque<Instant>,
 }
 
@@ -30,7 +30,8 @@ impl Capacity {
         }
     }
 
-    /// Returns when a request that arrives now will be done, or `None` if the queue is full. A place cannot be released.
+    /// Returns when a request that arrives now will be done, or `None` if the queue is full. A request keeps its place, even if its client
+    /// leaves.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Instant> {
         while self.waiting.front().is_some_and(|begin| *begin <= now) {
             self.waiting.pop_front();
