@@ -4,7 +4,7 @@
 
 local sliding_window_counter = { numbers = 3 }
 
--- Bounds the count of a window: quotients of 2^52 are exact.
+-- The largest count of a window, because quotients of numbers up to 2^52 are exact.
 local largest_count = 4503599627370496
 
 -- Returns the time until neither window counts, in us.

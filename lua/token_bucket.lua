@@ -1,5 +1,5 @@
--- token_bucket: bursts up to the capacity, and a sustained rate. Computes the same as crates/core/src/bucket.rs.
--- Numbers of a quota: capacity, weight, pay, full (debt.lua).
+-- token_bucket: allows bursts up to the capacity, and a sustained rate. Computes the same as crates/core/src/bucket.rs. Numbers of a quota:
+-- capacity, weight, pay, full (debt.lua).
 
 algorithms.token_bucket = {
   numbers = 4,

@@ -1,4 +1,4 @@
--- A list of stamps that never decrease: new ones at the tail, dead ones cut off at the head.
+-- A list of stamps that never decrease. New stamps are added at the tail, and dead stamps are cut off at the head.
 
 local function at(i) return tonumber(redis.call('LINDEX', key, i)) end
 local function add(stamp, n) for _ = 1, n do redis.call('RPUSH', key, whole(stamp)) end end
@@ -8,7 +8,7 @@ local function decide(now)
   if last > now + window then                                     -- the clock stepped back
     redis.call('DEL', key)
     add(now, used)
-    expire(now, now)                                              -- a refused call would leave the new key without
+    expire(now, now)                                              -- a refused call sets no expiry
     last = now
   end
   local dead = dead_of(used, now - window, at)

@@ -1,19 +1,19 @@
 -- A string: a header, then a ring of 8-byte stamps. The ring doubles when it is full, up to the limit.
 
-local first, used, room, last                                     -- the header: oldest slot, stamps, slots, last stamp
+local first, used, room, last                                     -- the header: oldest slot, number of stamps, number of slots, last stamp
 local HEAD = 20
 local function at(i)
   local from = HEAD + 8 * ((first + i) % room)
   return (struct.unpack('>I8', redis.call('GETRANGE', key, from, from + 7)))
 end
-local function add(i, stamp, n)                                   -- n times from the i-th on, round the end if need be
+local function add(i, stamp, n)                                   -- writes n stamps from the i-th on, and wraps around at the end
   local from, bytes = (first + i) % room, struct.pack('>I8', stamp)
   local fits = math.min(n, room - from)
   redis.call('SETRANGE', key, HEAD + 8 * from, bytes:rep(fits))
   if n > fits then redis.call('SETRANGE', key, HEAD, bytes:rep(n - fits)) end
 end
 local function save() redis.call('SETRANGE', key, 0, struct.pack('>I4I4I4I8', first, used, room, last)) end
-local function grow(needed)                                       -- the live stamps first, then empty slots
+local function grow(needed)                                       -- copies the live stamps to the front; empty slots follow
   local all = redis.call('GET', key) or ''
   local new = math.min(limit, math.max(4, needed, 2 * room))
   local live = (all:sub(HEAD + 1 + 8 * first) .. all:sub(HEAD + 1, HEAD + 8 * first)):sub(1, 8 * used)

@@ -1,6 +1,6 @@
--- A sorted set: the score is the stamp, the member makes it unique.
+-- A sorted set: the score is the stamp. The member is unique, because a set keeps only one of equal members.
 
-local function add(stamp, n)                                      -- a member is its stamp and a number: unique
+local function add(stamp, n)                                      -- a member is the stamp and a number
   local text = whole(stamp)
   local same = redis.call('ZCOUNT', key, text, text)
   for i = same + 1, same + n do redis.call('ZADD', key, text, text .. ':' .. i) end
@@ -11,7 +11,7 @@ local function decide(now)
     local used = redis.call('ZCARD', key)
     redis.call('DEL', key)
     add(now, used)
-    expire(now, now)                                              -- a refused call would leave the new key without
+    expire(now, now)                                              -- a refused call sets no expiry
     last = now
   end
   redis.call('ZREMRANGEBYSCORE', key, '-inf', whole(now - window))
