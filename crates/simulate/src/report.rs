@@ -181,13 +181,13 @@ pub(crate) struct NeededQuota {
     /// The quota. `None` if even the largest tried quota refuses more.
     pub(crate) quota: Option<String>,
     pub(crate) capacity: Option<u64>,
-    /// Number of requests that it would refuse.
+    /// Number of requests that the quota would refuse.
     pub(crate) refused: Option<u64>,
-    /// Number of clients, or other keys, with requests that it would refuse.
+    /// Number of clients, or other keys, with requests that the quota would refuse.
     pub(crate) clients: Option<u64>,
     /// The largest tried capacity that refuses more.
     pub(crate) more_at: Option<u64>,
-    /// Number of requests tried.
+    /// Number of requests that were tried at this quota.
     pub(crate) of: u64,
     /// Number of clients, or other keys, of these requests.
     pub(crate) of_clients: u64,
@@ -269,11 +269,11 @@ pub(crate) struct Suggestion {
     /// The quota, as YAML.
     pub(crate) yaml: String,
     pub(crate) capacity: u64,
-    /// Number of requests that it would refuse, if it were the only limit.
+    /// Number of requests that the quota would refuse, if its limit were the only one.
     pub(crate) refused: u64,
-    /// Number of requests tried.
+    /// Number of requests that were tried at this quota.
     pub(crate) of: u64,
-    /// Number of clients, or other keys, with requests that it would refuse.
+    /// Number of clients, or other keys, with requests that the quota would refuse.
     pub(crate) clients: u64,
     /// Number of clients, or other keys, of all requests tried.
     pub(crate) of_clients: u64,

@@ -1,8 +1,9 @@
 //! The used units of one key, at several quotas from small to large.
 //!
 //! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit them, too: the
-//! larger quotas have the same charges, and count no charge for longer. So only the smallest quota decides. When it refuses a request, the
-//! states of the larger quotas are computed from the charges that it admitted.
+//! larger quotas have the same charges, and count no charge for longer. So only the smallest quota decides. When the smallest quota refuses
+//! a request, the states of the larger quotas are computed from the charges that it admitted. A state is as good as fresh when none of its
+//! charges counts any more.
 
 use smallvec::SmallVec;
 use tidegate_core::{Block, Budget, HoldId, KeyHolds, Micros, Quota, State, Verdict, decide};

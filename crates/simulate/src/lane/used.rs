@@ -22,7 +22,7 @@ struct Used {
     state: State,
     /// When the block of the key ends.
     blocked_until: Micros,
-    /// The time from which the key is as good as fresh.
+    /// The time from which no charge and no block of the key counts any more.
     expires: Micros,
 }
 
