@@ -15,7 +15,7 @@ use crate::{Malformed, Message, http1, listener::Listener};
 
 /// A TCP server that logs every byte and plays a script. Ends when dropped.
 ///
-/// To refuse connections, use a [`Port`](crate::Port) without a listener. To leave them unaccepted, use [`Silent`](crate::Silent).
+/// To refuse connections, use a [`Port`](crate::Port) without a listener. To leave connections unaccepted, use [`Silent`](crate::Silent).
 #[derive(Debug)]
 pub struct RawUpstream {
     listener: Listener,

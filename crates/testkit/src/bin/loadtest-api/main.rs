@@ -1,8 +1,8 @@
 //! The API that load tests protect: workers with a fixed service time, and a bounded queue before them. A file records each request that
 //! arrived. The API has no code of the gateway.
 //!
-//! Overload breaks it as it breaks real APIs. A request that waits keeps others waiting. A request that finds the queue full gets 503. A
-//! request still occupies a worker after its client has given up.
+//! Overload breaks this API as it breaks real APIs. A request that waits keeps other requests waiting. A request that finds the queue full
+//! gets 503. A request still occupies a worker after its client has given up.
 
 #![expect(
     clippy::print_stdout,
@@ -106,7 +106,7 @@ async fn serve(listener: TcpListener, api: Arc<Api>) {
         let socket = match listener.accept().await {
             Ok((socket, _)) => socket,
             Err(error) => {
-                // The likely cause is too many open files, and some will be closed.
+                // The likely cause is too many open files. After a pause some are closed.
                 eprintln!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
