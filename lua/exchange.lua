@@ -9,7 +9,7 @@ if now > tonumber(ARGV[1]) then return { now, -1 } end
 
 local gateway, call = ARGV[2], tonumber(ARGV[3])
 
--- Returns the fields of a note, or nil for other content. `heard`: 0 if the gateway has not called since the last reset (forget.lua).
+-- Returns the fields of a note, or nil for other content. `heard`: 0 if the gateway has not called since the last reset.
 local function read(note)
   local number, start, current, previous, heard = string.match(note, '^(%d+) (%d+) (%d+) (%d+) ([01])$')
   return number and {
