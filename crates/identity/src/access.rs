@@ -155,7 +155,7 @@ impl Access {
         self.exempt.widest(caller, index, all, route)
     }
 
-    /// Whether an address alone exempts from the rule with this index.
+    /// Whether an `exempt` list contains this address, so that all its clients are exempt from the rule with this index.
     pub fn exempts_address(&self, address: IpAddr, index: usize) -> bool {
         let mut lists = self.exempt.of_rule(index);
         lists.any(|list| list.address(address).is_some())

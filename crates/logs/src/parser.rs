@@ -67,7 +67,7 @@ impl Parser {
         Self::with_headers(format, &[])
     }
 
-    /// Makes a parser that has places for these request headers, even if lines have many other headers.
+    /// Makes a parser that registers these request headers first in JSON formats, so that other headers cannot use up `MAX_HEADERS`.
     pub(crate) fn with_headers(format: &Format, headers: &[String]) -> Self {
         let mut objects = vec![Names::new(match format {
             Format::TidegateJson | Format::TidegateText => Vocabulary::Tidegate,

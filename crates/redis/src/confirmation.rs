@@ -18,7 +18,7 @@ pub enum Confirmed {
 }
 
 impl Confirmed {
-    /// Adds a hold that does not lapse before `lapse`. `lapse` is `None` if the server may not have the hold.
+    /// Adds a hold that does not lapse before `lapse`. `lapse` is `None` if the server has possibly lost the hold, or never had it.
     pub fn add(&mut self, lapse: Option<Instant>) {
         *self = match (*self, lapse) {
             (Self::Never, _) | (_, None) => Self::Never,

@@ -1,5 +1,5 @@
-//! The body of a client's request, read from hyper. The body reports its end. If it is dropped before its end, the HTTP/2 stream reads the
-//! rest.
+//! The body of a client's request, read from hyper. When the body has been read to its end, it informs the connection's `Activity`. If it
+//! is dropped before its end, the HTTP/2 stream reads the rest.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -171,7 +171,7 @@ impl ClientIo {
                 read_first(&mut self.first, buffer);
                 Poll::Ready(Ok(()))
             }
-            // Ends only after a quiet time: the last answer may still be on its way to the transport.
+            // The reads end only after a quiet time, `LAST_CALL`: the last answer may still be on its way to the transport.
             _ if is_quiet && quiet_for >= LAST_CALL => Poll::Ready(Ok(())),
             _ => Poll::Pending,
         }

@@ -17,7 +17,7 @@ use tidegate_redis::Word;
 /// The most limits that one request can be charged to.
 pub const MAX_CHARGES: usize = 16;
 
-/// The lease of the holds that a request takes until all of its limits are decided, in us.
+/// The lease, in us, of the holds that a request with keys in several slots takes until all these slots have answered.
 pub(crate) const DECISION_LEASE: Micros = 10_000_000;
 
 /// One item per charge of a request, in the order of the charges. Up to two items need no allocation and are cheap to move. Most requests
@@ -301,7 +301,7 @@ pub struct Origin(NonZeroU32);
 impl Origin {
     /// Returns the origin of keys that this address chooses.
     pub fn of(address: IpAddr) -> Self {
-        // Two addresses with the same hash share one bound on keys.
+        // Two addresses with the same hash count as one when the store bounds the keys per address.
         let hash = SEED.hash_one(address) as u32;
         Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
     }

@@ -88,7 +88,7 @@ impl MemoryStore {
         (verdict.unwrap_or_default(), hold)
     }
 
-    /// Checks one charge of a request that another limit refuses, at a given time. Charges no unit, and starts the block if the request
+    /// Checks, at the time `now`, one charge of a request that another limit refuses. Charges no unit, and starts the block if the request
     /// exceeds the limit.
     pub(crate) fn check(&self, charge: &Charge<'_>, terms: Terms, now: Micros) -> Verdict {
         self.registry.keep_here(&self.table, now);

@@ -58,7 +58,8 @@ impl Budgets {
         }
     }
 
-    /// Adds an answer, or replaces the gateway's earlier answer. The first answer with a report stays in view.
+    /// Adds an answer, or replaces the gateway's earlier answer. The first answer with a report is shown; later answers do not change which
+    /// gateway is shown.
     pub(crate) fn take(&mut self, answer: Answer) {
         if self.is_cut || answer.client != self.client {
             return;

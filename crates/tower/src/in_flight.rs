@@ -190,7 +190,8 @@ impl Reservation {
             true => BodyCosts::of(&self.rules, answer, has_success),
             false => Err(BodyCost::NotAsked),
         };
-        // If no hold needs a cost in the body, the body need not be read. An example is a client that is exempt from these limits.
+        // If no hold needs a cost in the body, the body need not be read. For example, a client that is exempt from these limits has no
+        // such hold.
         let mut is_asked = false;
         holds.settle_known(|limit, reserved| {
             let rule = rule(&self.rules, limit);

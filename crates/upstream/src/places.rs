@@ -1,7 +1,8 @@
 //! The places of an upstream with `max_connections`. A request takes a free place, or waits for one.
 //!
 //! All servers of an upstream have one queue. A free place goes to the client address that holds the fewest places, and among equal
-//! addresses to the oldest request. The share per address leaves places for other clients, even if one address holds its places for long.
+//! addresses to the oldest request. One address may hold only its share (`max_connections_per_ip`), so other clients find places even if it
+//! holds its own for long.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;

@@ -92,7 +92,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Accepts any connection for the HTTP versions of `offer`.
+    /// Lets the request use any connection that suits the HTTP versions of `offer`.
     pub(crate) const fn any(offer: Offer) -> Self {
         Self {
             offer,

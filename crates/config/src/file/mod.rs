@@ -215,7 +215,7 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let request_id_in_answers = check.read_some(file.request_id_in_answers.as_ref());
     let request_id_in_answers = request_id_in_answers.unwrap_or(true);
     let timeouts = timeouts::timeouts(check, file.timeouts.as_ref());
-    // Edits of CORS headers are refused at the top of the file, because the key `cors` of a route sets these headers.
+    // The top-level `response_headers` must not edit CORS headers, because the key `cors` of a route sets these headers.
     let way = Way::ToClient { has_cors: true };
     let edits = file.response_headers.as_ref();
     let response_headers = header_edits(check, edits, way, &callers.clients);

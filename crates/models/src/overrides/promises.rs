@@ -47,7 +47,7 @@ impl Overrides {
     fn are_latest(&self, entries: &[Option<Entry>], read: &[Option<Entry>], state: &State) -> bool {
         let is_latest = |(entry, read): (&Option<Entry>, &Option<Entry>)| {
             let in_force = entry.filter(|entry| entry.is_in_force(state.now));
-            // After a loss, an entry that is old enough to be dropped may be missing.
+            // After Redis has lost data, the entries may lack a change that is old enough to be dropped, so such a change is not compared.
             let is_remembered =
                 |read: &Entry| self.losses == 0 || !read.is_old(state.now, self.keep);
             let latest = read.filter(is_remembered).map(|read| read.made);

@@ -7,7 +7,7 @@
 //! - [`modes`]: the decisions by mode. [`exact`] calls Redis, [`leased`] spends borrowed slices, [`synced`] exchanges counts, and
 //!   [`fallback`] decides without Redis
 //! - [`decision_cache`]: the last answers of Redis, for repeated refusals and for outages; [`access`]: the parts that every mode needs
-//! - [`probe`]: checks whether Redis decides, without a request
+//! - [`probe`]: runs test decisions that belong to no client, to check whether Redis can decide requests
 //!
 //! Servers and connections are in `tidegate-redis`.
 

@@ -41,7 +41,7 @@ pub(crate) trait Value: Sized {
     ///
     /// # Errors
     ///
-    /// The text is no such value.
+    /// The text is not a valid value of this kind.
     fn read(text: &str) -> Result<Self, Fault>;
 
     /// Returns the JSON Schema for editors, with `type`, `pattern` and so on. The schema that editors get also allows every value with a

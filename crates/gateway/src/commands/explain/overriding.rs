@@ -32,7 +32,7 @@ impl Overriding {
         Ok(overriding)
     }
 
-    /// Returns the overrides as a table for lookups by requests.
+    /// Returns the table in which the override for the explained request is looked up.
     pub(super) fn table(&self) -> OverrideTable {
         self.table.clone()
     }
