@@ -136,16 +136,14 @@ fn best(lines: &[&[u8]], headers: &[String]) -> Option<Fit> {
         .clone()
         .filter(|line| line.trim_ascii_start().starts_with(b"{"));
     let are_json = objects.count() * 2 >= filled.count();
-    let formats = Format::NAMED
-        .iter()
-        .map(|it| &it.1)
-        .filter(|format| is_json(format) == are_json);
-    let fits = formats.map(|format| Fit::of(format.clone(), lines, headers));
-    let fits = fits.filter(Fit::is_likely);
-    fits.reduce(|best, fit| match fit.requests > best.requests {
-        true => fit,
-        false => best,
-    })
+    let mut best: Option<Fit> = None;
+    for (_, format) in Format::NAMED.iter().filter(|it| is_json(&it.1) == are_json) {
+        let fit = Fit::of(format.clone(), lines, headers);
+        if fit.is_likely() && best.as_ref().is_none_or(|it| fit.requests > it.requests) {
+            best = Some(fit);
+        }
+    }
+    best
 }
 
 fn reason(fit: &Fit) -> String {

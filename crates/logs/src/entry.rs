@@ -96,9 +96,8 @@ impl<'a> Entry<'a> {
 
     /// Returns the time when the request ended, in microseconds since the epoch. `None` if the line has neither this time nor a duration.
     pub fn ended(&self) -> Option<u64> {
-        let by_duration = || Some(self.record.arrival.saturating_add(self.duration()?));
         let ended = self.record.ended.map(|end| end.micros);
-        ended.or_else(by_duration)
+        ended.or_else(|| Some(self.record.arrival.saturating_add(self.duration()?)))
     }
 
     /// Returns the bytes received.

@@ -131,8 +131,7 @@ impl Names {
         }
         let header = match self.vocabulary {
             Vocabulary::Nginx | Vocabulary::Template => {
-                let header = name.strip_prefix("http_");
-                header.map(|header| header.replace('_', "-"))
+                name.strip_prefix("http_").map(|it| it.replace('_', "-"))
             }
             Vocabulary::Traefik => name.strip_prefix("request_").map(str::to_owned),
             Vocabulary::Headers => Some(name.to_owned()),
@@ -195,8 +194,8 @@ impl Names {
 
     /// Whether the names include a time of the request.
     pub(crate) fn has_time(&self) -> bool {
-        let is_time = |name: &Name| matches!(name.meaning, Meaning::Start | Meaning::End);
-        self.entries.iter().any(is_time)
+        let mut names = self.entries.iter();
+        names.any(|name| matches!(name.meaning, Meaning::Start | Meaning::End))
     }
 }
 

@@ -81,9 +81,9 @@ impl Source {
         options: &Options,
         stays_open: bool,
     ) -> Result<(Self, Option<u64>), Error> {
-        let read = |error| Error::Read(path.to_owned(), error);
-        let mut lines = Lines::open(path, &options.stop).map_err(read)?;
-        let first = lines.first(detect::LINES).map_err(read)?;
+        let failed = |error| Error::Read(path.to_owned(), error);
+        let mut lines = Lines::open(path, &options.stop).map_err(failed)?;
+        let first = lines.first(detect::LINES).map_err(failed)?;
         let first: Vec<_> = first.into_iter().map(|line| lines.bytes(line)).collect();
         let result = detect(&first, options.format.as_ref(), &options.headers);
         let (fit, wrapper) = result.map_err(|why| Error::Unknown(path.to_owned(), why))?;
@@ -241,11 +241,11 @@ impl Reader {
         };
         let Reverse((mut written, number)) = *top;
         let source = &mut self.sources[number];
-        let failed = |error| Error::Read(source.path.clone(), error);
         let lines = match &mut source.lines {
             Some(lines) => lines,
             none => {
-                let lines = Lines::open(&source.path, &self.stop).map_err(failed)?;
+                let lines = Lines::open(&source.path, &self.stop)
+                    .map_err(|error| Error::Read(source.path.clone(), error))?;
                 source.bytes_read = lines.counter();
                 none.insert(lines)
             }

@@ -137,11 +137,11 @@ impl Record {
 
     /// Returns the fields that the line has, one bit each.
     pub(crate) fn seen(&self) -> u64 {
-        let texts = self.texts.iter().enumerate();
-        let texts = texts.fold(0, |seen, (number, span)| {
-            seen | u64::from(!span.is_empty()) << number
-        });
-        let others = [
+        let mut seen = 0;
+        for (number, span) in self.texts.iter().enumerate() {
+            seen |= u64::from(!span.is_empty()) << number;
+        }
+        for (field, is_there) in [
             (Field::Duration, self.duration.is_some()),
             (Field::Peer, self.peer.is_some()),
             (Field::ClientIp, self.client_ip.is_some()),
@@ -151,9 +151,10 @@ impl Record {
             (Field::BytesOut, self.bytes_out.is_some()),
             (Field::Cost, self.cost.is_some()),
             (Field::Waited, self.waited.is_some()),
-        ];
-        let others = others.into_iter().filter(|(_, is_there)| *is_there);
-        others.fold(texts, |seen, (field, _)| seen | field.bit())
+        ] {
+            seen |= if is_there { field.bit() } else { 0 };
+        }
+        seen
     }
 
     /// Stores the parts of `GET /path?query HTTP/1.1`. A text that is no request has no parts.

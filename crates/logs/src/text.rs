@@ -121,8 +121,7 @@ fn code_point(text: &[u8]) -> Option<(char, usize)> {
         return Some((char::from_u32(first)?, 4));
     }
     // Two surrogates stand for one character. A single surrogate stands for no character.
-    let second = text.get(4..10).filter(|it| it.starts_with(b"\\u"));
-    let second = second.and_then(|it| hex(&it[2..]));
+    let second = text.get(4..10).and_then(|it| hex(it.strip_prefix(b"\\u")?));
     match second {
         Some(second) if first < 0xdc00 && (0xdc00..0xe000).contains(&second) => {
             let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);

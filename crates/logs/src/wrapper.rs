@@ -131,9 +131,8 @@ fn docker<'a>(cursor: &mut Cursor<'a>) -> Result<Piece<'a>, LineError> {
 
 fn compose<'a>(cursor: &mut Cursor<'a>) -> Result<Piece<'a>, LineError> {
     let error = cursor.error("expected the name of a container, and `| `");
-    let name = cursor.word();
+    let name = cursor.word().bytes(cursor.line);
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let name = name.bytes(cursor.line);
     if name.is_empty() || !name.iter().all(is_name) {
         return Err(error);
     }

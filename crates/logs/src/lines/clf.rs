@@ -129,11 +129,11 @@ fn front(cursor: &mut Cursor<'_>, time: Meaning, values: &mut Values) -> Result<
 
 /// Whether a text can be an address, a name, `unix:`, or `-`.
 fn is_host(text: &[u8]) -> bool {
-    let is_part = |byte: &u8| {
-        byte.is_ascii_alphanumeric()
-            || matches!(byte, b'.' | b':' | b'-' | b'_' | b'%' | b'[' | b']')
-    };
-    !text.is_empty() && text.iter().all(is_part)
+    !text.is_empty()
+        && text.iter().all(|byte| {
+            byte.is_ascii_alphanumeric()
+                || matches!(byte, b'.' | b':' | b'-' | b'_' | b'%' | b'[' | b']')
+        })
 }
 
 /// Reads the Common Log Format with ` "referer" "user agent" 17 "router" "http://server" 23ms` after it. Traefik escapes quotes but no
@@ -159,9 +159,8 @@ pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError>
     }
     let blank = memchr::memrchr(b' ', rest)
         .filter(|blank| rest[blank + 1..].iter().all(u8::is_ascii_digit));
-    let headers = blank.map(|blank| &rest[..blank]);
-    let headers = headers.and_then(|it| it.strip_prefix(b" \"")?.strip_suffix(b"\""));
-    let headers = headers
+    let headers = blank
+        .and_then(|blank| rest[..blank].strip_prefix(b" \"")?.strip_suffix(b"\""))
         .ok_or_else(|| end("expected a referer and a user agent in quotes, and a number"))?;
     let middle =
         between(headers).ok_or_else(|| end("expected a referer and a user agent in quotes"))?;

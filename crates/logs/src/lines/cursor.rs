@@ -47,8 +47,8 @@ impl<'a> Cursor<'a> {
     /// Returns the word up to the next blank or the end, and steps over the blank.
     pub(crate) fn word(&mut self) -> Span {
         let start = self.at;
-        let end = self.rest().iter().position(|byte| *byte == b' ');
-        let end = end.map_or(self.line.len(), |length| start + length);
+        let length = self.rest().iter().position(|byte| *byte == b' ');
+        let end = length.map_or(self.line.len(), |length| start + length);
         self.at = (end + 1).min(self.line.len());
         Span::new(start, end, false)
     }

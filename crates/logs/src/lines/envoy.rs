@@ -11,8 +11,7 @@ use crate::record::{Span, Values};
 pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
     let mut cursor = Cursor::new(line);
     cursor.expect(b"[", "expected `[` and a time")?;
-    let close = memchr::memmem::find(line, b"] \"");
-    let Some(close) = close else {
+    let Some(close) = memchr::memmem::find(line, b"] \"") else {
         return Err(cursor.error("expected a time in brackets, and a request in quotes"));
     };
     cursor.take(values, Meaning::Start, Span::new(1, close, false))?;

@@ -19,8 +19,8 @@ pub(crate) fn read(line: &[u8], values: &mut Values) -> Result<(), LineError> {
             "expected an address with a port, and a time such as [23/Nov/2026:12:14:35.504]",
         ));
     };
-    let peer = memchr::memrchr(b' ', &line[..open - 1]).map_or(0, |blank| blank + 1);
-    let peer = Span::new(peer, open - 1, false);
+    let start = memchr::memrchr(b' ', &line[..open - 1]).map_or(0, |blank| blank + 1);
+    let peer = Span::new(start, open - 1, false);
     cursor.take(values, Meaning::PeerAndPort, peer)?;
     let time = Span::new(open + 1, open + 1 + TIME, false);
     cursor.take(values, Meaning::Start, time)?;

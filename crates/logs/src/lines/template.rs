@@ -44,8 +44,8 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
                 None => return wrong("has a `${` without `}`".to_owned()),
             },
             None => {
-                let is_end = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
-                behind.split_at(behind.find(is_end).unwrap_or(behind.len()))
+                let end = behind.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+                behind.split_at(end.unwrap_or(behind.len()))
             }
         };
         if name.is_empty() {
@@ -81,8 +81,8 @@ pub(crate) fn compile(text: &str) -> Result<(Template, Names), FormatError> {
 }
 
 fn unquoted(text: &str) -> &str {
-    let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
-    inner('\'').unwrap_or(text)
+    let inner = text.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+    inner.unwrap_or(text)
 }
 
 impl Template {

@@ -27,8 +27,7 @@ pub(super) fn durations(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<
     let is_whole = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let parts = |divider: u8| {
         let at = memchr::memchr(divider, text)?;
-        let (before, behind) = (&text[..at], &text[at + 1..]);
-        (is_whole(before) && is_whole(behind)).then_some(at)
+        (is_whole(&text[..at]) && is_whole(&text[at + 1..])).then_some(at)
     };
     if let Some(slash) = parts(b'/') {
         let micros = Span::new(span.start() + slash + 1, span.end(), false);
