@@ -191,8 +191,8 @@ impl<N> NearTable<N> {
         seen.renew(near, tick);
         self.keys.push(seen);
         if self.keys.len() == KEYS + SPARE {
-            let by_rank = |seen: &Seen<N>| std::cmp::Reverse(seen.rank());
-            self.keys.select_nth_unstable_by_key(KEYS, by_rank);
+            self.keys
+                .select_nth_unstable_by_key(KEYS, |seen| std::cmp::Reverse(seen.rank()));
             self.floor = self.keys[KEYS].rank();
             self.keys.truncate(KEYS);
             self.index.rebuild(&self.keys);

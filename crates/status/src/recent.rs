@@ -44,10 +44,9 @@ impl<T: Clone> Recent<T> {
     #[cold]
     #[inline(never)]
     fn try_add(&self, item: impl FnOnce() -> T) {
-        let less = |left: u32| left.checked_sub(1);
         let taken = self
             .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1));
         if taken.is_err() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return;

@@ -20,10 +20,11 @@ impl ServerStates {
         now: impl IntoIterator<Item = ((String, String), &'static str)>,
     ) -> Vec<(State, String)> {
         let now: BTreeMap<_, _> = now.into_iter().collect();
-        let is_new = |(server, state): &(&(String, String), &&'static str)| {
-            self.0.get(*server).unwrap_or(&HEALTHY) != *state
-        };
-        let changed = now.iter().filter(is_new).map(|((name, address), state)| {
+        let mut changes = Vec::new();
+        for (server, state) in &now {
+            if self.0.get(server).unwrap_or(&HEALTHY) == state {
+                continue;
+            }
             let (state, what) = match *state {
                 "ejected" => (
                     State::Warning,
@@ -33,11 +34,11 @@ impl ServerStates {
                 FAILING => (State::Warning, "fails all requests"),
                 _ => (State::Ok, "takes requests again"),
             };
-            (state, format!("The server {address} of {name} {what}."))
-        });
-        let changed = changed.collect();
+            let (name, address) = server;
+            changes.push((state, format!("The server {address} of {name} {what}.")));
+        }
         self.0 = now;
-        changed
+        changes
     }
 
     /// Adds a reason for each upstream that has servers without requests, or servers that fail all requests.

@@ -129,10 +129,9 @@ impl StoreHealth {
     }
 
     fn counts(&self) -> (u64, u64) {
-        let sum = |(calls, failures), second: &StoreSecond| {
-            (calls + second.calls, failures + second.failures)
-        };
-        self.window.iter().fold((0, 0), sum)
+        let calls = self.window.iter().map(|second| second.calls).sum();
+        let failures = self.window.iter().map(|second| second.failures).sum();
+        (calls, failures)
     }
 
     /// Whether more than half of the calls failed in several seconds, or several calls failed in a row.

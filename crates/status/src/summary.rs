@@ -69,8 +69,7 @@ impl<N> Summary<N> {
     /// Adds the counts of another stream.
     pub fn merge(&mut self, other: Self) {
         let (floor, theirs) = (self.floor, other.floor);
-        let own = std::mem::take(&mut self.entries);
-        let mut own = own.into_iter().peekable();
+        let mut own = std::mem::take(&mut self.entries).into_iter().peekable();
         let mut others = other.entries.into_iter().peekable();
         // Both lists are in the order of keys. A key without an entry in one list occurred at most `floor` times there.
         loop {

@@ -10,14 +10,14 @@ pub fn by_turns<T, K: Eq + Hash>(
     kind: impl Fn(&T) -> K,
 ) -> impl Iterator<Item = T> {
     let mut turns: HashMap<K, usize> = HashMap::new();
-    let turn = |item| {
-        let next = turns.entry(kind(item)).or_default();
-        *next += 1;
-        *next
-    };
-    let of_item: Vec<usize> = items.iter().map(turn).collect();
+    let mut turn_of = Vec::with_capacity(items.len());
+    for item in &items {
+        let turn = turns.entry(kind(item)).or_default();
+        *turn += 1;
+        turn_of.push(*turn);
+    }
     let mut first: Vec<usize> = (0..items.len()).collect();
-    first.sort_by_key(|at| of_item[*at]);
+    first.sort_by_key(|at| turn_of[*at]);
     let mut is_taken = vec![false; items.len()];
     for at in first.into_iter().take(most) {
         is_taken[at] = true;

@@ -32,47 +32,45 @@ pub(super) fn tables(status: &Status) -> String {
         ("Refused most, last minute", &minute.refused),
         ("Admitted most, last minute", &minute.admitted),
     ] {
-        let rows = hits.top.iter().take(ROWS);
-        let rows = rows.map(|it| cells([&it.name, &it.at_least, &it.at_most]));
+        let rows = first_rows(&hits.top).map(|it| cells([&it.name, &it.at_least, &it.at_most]));
         table(&mut html, title, ["Client", "At least", "At most"], rows);
     }
-    let near = status.clients.near.iter().take(ROWS);
-    let near = near.map(|it| cells([&it.name, &it.limit, &it.left, &it.of]));
+    let near =
+        first_rows(&status.clients.near).map(|it| cells([&it.name, &it.limit, &it.left, &it.of]));
     let heads = ["Client", "Limit", "Left", "Of"];
     table(&mut html, "Near a limit", heads, near);
-    let refusals = status.refusals.recent.iter().take(ROWS);
-    let refusals = refusals.map(|it| {
+    let refusals = first_rows(&status.refusals.recent).map(|it| {
         let [client, limit, route] = cells([&it.client, &it.limit, &it.route]);
         [ago(status, it.at), client, limit, route]
     });
     let heads = ["Time", "Client", "Limit", "Route"];
     table(&mut html, "Latest refusals", heads, refusals);
-    let overrides = status.overrides.latest.iter().take(ROWS);
-    let overrides = overrides.map(|it| cells([&it.name, &it.does, &it.until, &it.by, &it.reason]));
+    let overrides = first_rows(&status.overrides.latest)
+        .map(|it| cells([&it.name, &it.does, &it.until, &it.by, &it.reason]));
     let title = format!("Overrides: {}", status.overrides.count);
     let heads = ["Name", "Does", "Until", "By", "Reason"];
     table(&mut html, &title, heads, overrides);
-    let events = status.events.iter().take(ROWS);
-    let events = events.map(|it| [ago(status, it.at), text(&it.text)]);
+    let events = first_rows(&status.events).map(|it| [ago(status, it.at), text(&it.text)]);
     table(&mut html, "Events", ["Time", "Event"], events);
-    let routes = status.routes.iter();
-    let routes = routes.filter(|it| it.path.is_some() || it.total > 0);
-    let routes = routes.map(|it| {
-        let (minute, mean) = (&it.minute, format!("{:.1} ms", it.minute.mean_ms));
-        cells([
-            &it.name,
-            &minute.all,
-            &minute.refused,
-            &minute.failed,
-            &mean,
-        ])
-    });
+    let routes = status
+        .routes
+        .iter()
+        .filter(|it| it.path.is_some() || it.total > 0)
+        .map(|it| {
+            let mean = format!("{:.1} ms", it.minute.mean_ms);
+            cells([
+                &it.name,
+                &it.minute.all,
+                &it.minute.refused,
+                &it.minute.failed,
+                &mean,
+            ])
+        });
     let heads = ["Route", "Requests", "Refused", "Failed", "Mean time"];
     table(&mut html, "Routes, last minute", heads, routes);
     let servers = status.upstreams.iter().flat_map(|upstream| {
         let name = &upstream.name;
-        let servers = upstream.servers.iter();
-        servers.map(move |it| {
+        upstream.servers.iter().map(move |it| {
             cells([
                 name,
                 &it.url,
@@ -94,6 +92,10 @@ pub(super) fn tables(status: &Status) -> String {
     table(&mut html, "Servers", heads, servers);
     store(&mut html, status);
     html
+}
+
+fn first_rows<T>(list: &[T]) -> impl Iterator<Item = &T> {
+    list.iter().take(ROWS)
 }
 
 fn summary(status: &Status) -> String {
