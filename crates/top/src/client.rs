@@ -30,8 +30,7 @@ pub fn client_table(report: &Report, is_reset: bool) -> String {
         rows.clear();
     }
     for row in &rows {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<String> = cells.map(|(cell, width)| left(cell, width)).collect();
+        let cells: [String; 7] = std::array::from_fn(|at| left(&row[at], widths[at]));
         lines.push(format!("  {}", cells.join("  ").trim_end()));
     }
     lines.extend(after(report, is_reset));
@@ -134,12 +133,12 @@ fn without_store(report: &Report) -> Vec<String> {
         (Decides::Open, "not limited without Redis"),
         (Decides::Closed, "answered 503 without Redis"),
     ] {
-        let is_decided = |it: &&Standing| {
-            let state = it.known_here.as_ref();
-            state.is_some_and(|state| state.decides == decides)
-        };
-        let of = report.limits.iter().filter(is_decided);
-        let names: Vec<String> = of.map(name).collect();
+        let mut names = Vec::new();
+        for limit in &report.limits {
+            if limit.known_here.as_ref().map(|it| it.decides) == Some(decides) {
+                names.push(name(limit));
+            }
+        }
         if !names.is_empty() {
             lines.push(format!("{what}: {}", names.join(", ")));
         }

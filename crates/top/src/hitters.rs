@@ -102,8 +102,8 @@ fn nearness(near: Option<&Near>) -> (String, u64) {
         return (String::new(), 0);
     };
     let text = format!("{} {}/{}", near.limit, count(near.left), count(near.of));
-    let left = u128::from(near.left) * 1_000_000 / u128::from(near.of.max(1));
-    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    let millionths = u128::from(near.left) * 1_000_000 / u128::from(near.of.max(1));
+    let left = u64::try_from(millionths).unwrap_or(u64::MAX);
     (text, 1_000_001_u64.saturating_sub(left).max(1))
 }
 

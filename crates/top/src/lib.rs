@@ -90,11 +90,11 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
 /// Reads the documents of all gateways at the same time.
 fn read_all(sources: &[Source], has_series: bool) -> Vec<Result<Status, String>> {
     thread::scope(|scope| {
-        let reading = sources.iter();
-        let reading =
-            reading.map(|source| (source, scope.spawn(move || source.status(has_series))));
-        let reading: Vec<_> = reading.collect();
-        let read = reading.into_iter().map(|(source, thread)| {
+        let mut threads = Vec::new();
+        for source in sources {
+            threads.push((source, scope.spawn(move || source.status(has_series))));
+        }
+        let read = threads.into_iter().map(|(source, thread)| {
             let failed = |_| Err(format!("{}: a part of this program failed", source.name));
             thread.join().unwrap_or_else(failed)
         });

@@ -63,9 +63,8 @@ impl Reader {
         let up: Vec<bool> = lock(&self.read).latest.iter().map(is_up).collect();
         let any = up.contains(&true);
         let asking = self.asking.iter().zip(up);
-        let asking = asking.filter(|(_, up)| *up || !any);
-        let calls = asking.filter(|(ask, _)| ask.send(client.to_owned()).is_ok());
-        calls.count()
+        let asked = asking.filter(|(ask, up)| (*up || !any) && ask.send(client.to_owned()).is_ok());
+        asked.count()
     }
 
     /// Returns the next answer about a client, if there is one.

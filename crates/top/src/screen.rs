@@ -11,7 +11,7 @@ use crate::budgets::Budgets;
 use crate::headline::Gateways;
 use crate::merge::merged;
 use crate::reader::{Latest, Reader};
-use crate::table::{Identity, Row, Table};
+use crate::table::{Identity, Table};
 use crate::tabs::{Tab, Window};
 
 /// The number of lines of budgets by which a page key scrolls.
@@ -200,9 +200,8 @@ impl View {
 
     /// Returns the count of all gateways, and of the gateways whose last answer is a document.
     fn gateways(&self) -> Gateways {
-        let up = |latest: &&Latest| matches!(latest, Some(Ok(_)));
         Gateways {
-            answering: self.latest.iter().filter(up).count(),
+            answering: self.latest.iter().flatten().filter(|it| it.is_ok()).count(),
             all: self.latest.len(),
         }
     }
@@ -215,12 +214,11 @@ impl View {
         let mut table = self.tab.table(status, self.window);
         table.rows.retain(|row| row.cells[0].contains(&self.filter));
         let column = self.column % table.heads.len().max(1);
-        let order = |one: &Row, other: &Row| match column {
+        // The sort is stable, so equal rows keep the order of the document.
+        table.rows.sort_by(|one, other| match column {
             0 => one.cells[0].cmp(&other.cells[0]),
             _ => other.numbers[column].cmp(&one.numbers[column]),
-        };
-        // The sort is stable, so equal rows keep the order of the document.
-        table.rows.sort_by(order);
+        });
         if self.is_reversed {
             table.rows.reverse();
         }

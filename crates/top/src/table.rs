@@ -109,12 +109,12 @@ impl Table {
         rows: &[Row],
         columns: Option<usize>,
     ) -> Vec<String> {
-        let needed = |column: usize| {
-            let cells = rows.iter().filter_map(|row| row.cells.get(column));
-            let cells = cells.chain(heads.get(column));
-            cells.map(|cell| width(cell)).max().unwrap_or_default()
-        };
-        let mut widths: Vec<usize> = (0..heads.len()).map(needed).collect();
+        let mut widths: Vec<usize> = heads.iter().map(|head| width(head)).collect();
+        for row in rows {
+            for (widest, cell) in widths.iter_mut().zip(&row.cells) {
+                *widest = width(cell).max(*widest);
+            }
+        }
         if let Some(columns) = columns {
             self.fit(&mut widths, columns);
         }

@@ -26,9 +26,9 @@ pub(super) fn bound(all: &mut Clients) {
         for table in [&mut hits.admitted, &mut hits.refused] {
             let order = |client: &Client| Reverse((client.at_least, client.at_most));
             table.top.sort_by_key(order);
-            let rest = table.top.iter().skip(MOST).map(|client| client.at_most);
-            let rest = rest.max().unwrap_or_default();
-            table.others_at_most = table.others_at_most.max(rest);
+            for client in table.top.iter().skip(MOST) {
+                table.others_at_most = table.others_at_most.max(client.at_most);
+            }
             table.top.truncate(MOST);
         }
     }

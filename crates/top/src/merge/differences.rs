@@ -23,14 +23,14 @@ impl Differences {
 
     /// Adds a reason for each difference.
     pub(super) fn say(self, health: &mut Health) {
-        let all = |values: BTreeSet<String>| Vec::from_iter(values).join(", ");
         for (what, values) in [
             ("versions of tidegate", self.versions),
             ("configurations", self.configurations),
             ("stores", self.stores),
         ] {
             if values.len() > 1 {
-                let text = format!("The gateways have different {what}: {}.", all(values));
+                let all = Vec::from_iter(values).join(", ");
+                let text = format!("The gateways have different {what}: {all}.");
                 health.add(State::Warning, text);
             }
         }

@@ -59,8 +59,8 @@ impl View {
         if self.shows_help {
             let area = popup(frame.area(), 52, lines(HELP.len() + 2));
             frame.render_widget(Clear, area);
-            let help = HELP.iter().map(|line| Line::from(format!(" {line}")));
-            let help = Paragraph::new(help.collect::<Vec<_>>());
+            let text = HELP.iter().map(|line| Line::from(format!(" {line}")));
+            let help = Paragraph::new(text.collect::<Vec<_>>());
             frame.render_widget(help.block(Block::bordered().title(" Keys ")), area);
         }
     }
@@ -163,12 +163,10 @@ fn draw_table(view: &View, frame: &mut Frame<'_>, table: &Table, area: Rect) {
         .max(1);
     let first = view.selected.saturating_sub(room - 1);
     let sorted = view.column % table.heads.len().max(1);
-    let marked = |(column, head): (usize, &&'static str)| match sorted == column {
-        true if view.is_reversed => format!("{head}^"),
-        true => format!("{head}v"),
-        false => (*head).to_owned(),
-    };
-    let heads: Vec<String> = table.heads.iter().enumerate().map(marked).collect();
+    let mut heads: Vec<String> = table.heads.iter().map(|head| (*head).to_owned()).collect();
+    if let Some(head) = heads.get_mut(sorted) {
+        head.push(if view.is_reversed { '^' } else { 'v' });
+    }
     let shown = table.rows.iter().skip(first).take(room);
     let rows: Vec<_> = shown.cloned().collect();
     let columns = usize::from(area.width).saturating_sub(2);
