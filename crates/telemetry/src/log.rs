@@ -143,8 +143,8 @@ fn report(lines: u64) {
 /// Logs a panic, in place of the standard library's hook. That hook would write to standard error directly.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
-    let backtrace = Backtrace::capture();
-    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+    let backtrace =
+        Some(Backtrace::capture()).filter(|it| it.status() == BacktraceStatus::Captured);
     tracing::error!(
         thread = thread.name(),
         location = panic.location().map(tracing::field::display),

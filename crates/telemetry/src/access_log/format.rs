@@ -157,11 +157,11 @@ impl Piece {
 }
 
 fn named(fields: &[AccessField], before: &str, after: &str) -> Vec<Piece> {
-    let name = |field: &AccessField| format!("{before}{}{after}", field.name()).into_bytes();
-    let fields = fields.iter();
-    fields
-        .map(|field| Piece::Named(name(field).into(), *field))
-        .collect()
+    let pieces = fields.iter().map(|field| {
+        let name = format!("{before}{}{after}", field.name()).into_bytes();
+        Piece::Named(name.into(), *field)
+    });
+    pieces.collect()
 }
 
 /// Returns the pieces of a template. The client's name is written in the style `client`.

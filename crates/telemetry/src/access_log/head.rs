@@ -53,9 +53,8 @@ impl Texts {
         };
         let user_agent = header(kept.user_agent, USER_AGENT);
         // The referer and the path are kept without their queries, which may hold secrets.
-        let referer = header(kept.referer, REFERER);
-        let mut referer = referer.split(|byte| matches!(byte, b'?' | b'#'));
-        let referer = referer.next().unwrap_or_default();
+        let mut pieces = header(kept.referer, REFERER).split(|byte| matches!(byte, b'?' | b'#'));
+        let referer = pieces.next().unwrap_or_default();
         let start = |text: &'_ [u8], longest: usize| text.len().min(longest + 1);
         let parts = [
             &path[..start(path, MAX_TEXT)],

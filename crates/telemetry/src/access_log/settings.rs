@@ -83,12 +83,12 @@ impl AccessPiece {
             let (name, behind) = match behind.strip_prefix('{') {
                 Some(inner) => inner.split_once('}').ok_or(TemplateError::Unclosed)?,
                 None => {
-                    let is_end = |c: char| !(c.is_ascii_lowercase() || c == '_');
-                    behind.split_at(behind.find(is_end).unwrap_or(behind.len()))
+                    let end = behind.find(|c: char| !(c.is_ascii_lowercase() || c == '_'));
+                    behind.split_at(end.unwrap_or(behind.len()))
                 }
             };
-            let field = AccessField::named(name);
-            let field = field.ok_or_else(|| TemplateError::NoField(name.to_owned()))?;
+            let field =
+                AccessField::named(name).ok_or_else(|| TemplateError::NoField(name.to_owned()))?;
             if !plain.is_empty() {
                 pieces.push(Self::Text(std::mem::take(&mut plain)));
             }

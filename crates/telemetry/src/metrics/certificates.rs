@@ -28,8 +28,8 @@ impl Certificates {
             let Some(end) = since.map(|since| since.as_secs()) else {
                 continue;
             };
-            let first = ends.entry((listener.address.to_string(), name));
-            let first = first.or_insert(end);
+            let entry = ends.entry((listener.address.to_string(), name));
+            let first = entry.or_insert(end);
             *first = end.min(*first);
         }
         *self.0.lock() = ends;

@@ -180,13 +180,13 @@ impl ClientName {
 
 /// Returns the place of the refusing limit with the longest wait, and this wait in seconds.
 fn longest_refusal(decided: &Decided) -> Option<(usize, u64)> {
-    let refusing = decided
+    let (index, verdict) = decided
         .verdicts()
-        .filter(|entry| !entry.limit.is_observed());
-    let refusing = refusing.filter_map(|entry| Some((entry.index, entry.verdict?)));
-    let refusing = refusing.filter(|(_, verdict)| !verdict.allowed);
-    let longest = refusing.max_by_key(|(_, verdict)| verdict.retry_after);
-    longest.map(|(index, verdict)| (index, verdict.retry_after.div_ceil(1_000_000)))
+        .filter(|entry| !entry.limit.is_observed())
+        .filter_map(|entry| Some((entry.index, entry.verdict?)))
+        .filter(|(_, verdict)| !verdict.allowed)
+        .max_by_key(|(_, verdict)| verdict.retry_after)?;
+    Some((index, verdict.retry_after.div_ceil(1_000_000)))
 }
 
 fn refusal<'a>(
@@ -211,6 +211,6 @@ fn refusal<'a>(
 /// Returns the current time, in ms since the epoch.
 pub(crate) fn epoch_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let since = since.map_or(0, |since| since.as_millis());
-    u64::try_from(since).unwrap_or(u64::MAX)
+    let millis = since.map_or(0, |since| since.as_millis());
+    u64::try_from(millis).unwrap_or(u64::MAX)
 }

@@ -134,9 +134,11 @@ impl Page<'_> {
         help: &str,
         read: impl Fn(&RedisInfo) -> Option<M>,
     ) -> fmt::Result {
-        let nodes = self.nodes.iter();
-        let nodes = nodes.filter_map(|node| Some((node.node.as_ref(), read(&node.info)?)));
-        let nodes: Vec<_> = nodes.collect();
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some((node.node.as_ref(), read(&node.info)?)))
+            .collect();
         let Some((_, first)) = nodes.first() else {
             return Ok(());
         };

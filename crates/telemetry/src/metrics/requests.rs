@@ -147,13 +147,12 @@ impl RouteRequests {
 
     /// Returns the route's requests since start. Requests before a reload are included.
     pub(super) fn totals(&self) -> RequestTotals {
-        let by_class = |classes: &[OnceLock<Counter>]| {
-            let made = classes.iter().filter_map(OnceLock::get);
-            made.map(|counter| counter.get()).sum()
-        };
         let [_, took] = self.durations.sum();
         RequestTotals {
-            outcomes: std::array::from_fn(|at| by_class(&self.counters[at])),
+            outcomes: std::array::from_fn(|at| {
+                let made = self.counters[at].iter().filter_map(OnceLock::get);
+                made.map(|counter| counter.get()).sum()
+            }),
             took,
         }
     }

@@ -86,16 +86,15 @@ impl UpstreamFamilies {
     /// Returns the metrics of one upstream.
     pub(super) fn of(&self, upstream: &Arc<str>) -> UpstreamMetrics {
         self.names.lock().insert(upstream.clone());
-        let servers = |state| {
-            let upstream = upstream.clone();
-            let labels = StateLabels { upstream, state };
-            self.servers.get_or_create_owned(&labels)
-        };
         let outcome = |family: &Family<OutcomeLabels, Counter>, outcome| {
             let upstream = upstream.clone();
             family.get_or_create_owned(&OutcomeLabels { upstream, outcome })
         };
-        let [healthy, failing, ejected, unhealthy] = STATES.map(servers);
+        let [healthy, failing, ejected, unhealthy] = STATES.map(|state| {
+            let upstream = upstream.clone();
+            let labels = StateLabels { upstream, state };
+            self.servers.get_or_create_owned(&labels)
+        });
         UpstreamMetrics {
             healthy,
             failing,

@@ -76,10 +76,12 @@ fn requests(view: &View<'_>, sampled: &StatusBoard) -> Requests {
 }
 
 fn by_outcome(totals: &RequestTotals) -> BTreeMap<String, u64> {
-    let counts = RequestOutcome::ALL.into_iter().zip(totals.outcomes);
-    let counts = counts.filter(|(_, count)| *count > 0);
-    let counts = counts.map(|(outcome, count)| (outcome.label().to_owned(), count));
-    counts.collect()
+    RequestOutcome::ALL
+        .into_iter()
+        .zip(totals.outcomes)
+        .filter(|(_, count)| *count > 0)
+        .map(|(outcome, count)| (outcome.label().to_owned(), count))
+        .collect()
 }
 
 fn stand_out(clients: &ClientMetrics) -> Clients {
@@ -89,8 +91,8 @@ fn stand_out(clients: &ClientMetrics) -> Clients {
         refused: table(&summaries[Measure::Refused as usize]),
     };
     // Many clients near one limit must not hide the clients near another limit, so limits take turns.
-    let nearest = clients.hitters.nearest();
-    let nearest = by_turns(nearest, MOST_CLIENTS, |near| near.nearness.limit);
+    let all = clients.hitters.nearest();
+    let nearest = by_turns(all, MOST_CLIENTS, |near| near.nearness.limit);
     let near = nearest.filter_map(|near| {
         let (name, is_cut) = near.name.shown();
         Some(Near {

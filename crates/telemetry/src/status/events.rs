@@ -74,14 +74,13 @@ impl Events {
             let (state, text) = of_memory(pressure);
             self.add("memory", state, text.into());
         }
-        let upstreams = view.upstreams.iter();
-        let servers = upstreams.flat_map(|(name, upstream)| {
-            let servers = upstream.state().servers.into_iter();
-            servers.map(|server| {
+        let mut servers = Vec::new();
+        for (name, upstream) in view.upstreams {
+            for server in upstream.state().servers {
                 let server_of = (name.to_string(), server.address.to_string());
-                (server_of, server.state)
-            })
-        });
+                servers.push((server_of, server.state));
+            }
+        }
         for (state, text) in self.servers.look(servers) {
             self.add("upstream", state, text);
         }

@@ -18,8 +18,8 @@ pub(super) fn log(view: &View<'_>) {
 /// Returns the networks whose proxies the configuration in force still treats wrongly.
 pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
     let proxies = view.metrics.connections().untrusted_proxies().list();
-    let proxies = proxies.iter().filter(|it| is_wrong(it, view.clients));
-    proxies
+    let wrong = proxies.iter().filter(|it| is_wrong(it, view.clients));
+    wrong
         .map(|proxy| document::UntrustedProxy {
             network: network(proxy),
             address: proxy.address.to_string(),

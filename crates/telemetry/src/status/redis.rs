@@ -51,8 +51,8 @@ impl RedisWatch {
                 Some((State::Failing, text))
             }
             StoreState::Partial => {
-                let nodes = silent.lost.iter().chain(&silent.open);
-                let nodes = listed(nodes.map(String::as_str));
+                let failing = silent.lost.iter().chain(&silent.open);
+                let nodes = listed(failing.map(String::as_str));
                 let on_failure = on_failure(view);
                 let text = format!(
                     "Redis gives no decisions for a part of the keys, of nodes that fail: {nodes}. {on_failure}"
@@ -102,11 +102,10 @@ fn on_failure(view: &View<'_>) -> String {
         limits.entry(word).or_default().push(limit.name());
     }
     let is_one = limits.len() == 1;
-    let of_word = |(word, names): (&str, Vec<&str>)| match is_one {
+    let words = Vec::from_iter(limits.into_iter().map(|(word, names)| match is_one {
         true => word.to_owned(),
         false => format!("{word} for {}", listed(names.into_iter())),
-    };
-    let words: Vec<_> = limits.into_iter().map(of_word).collect();
+    }));
     match words.is_empty() {
         true => "No limit asks Redis.".to_owned(),
         false => format!("Each limit follows its on_failure: {}.", words.join(", ")),

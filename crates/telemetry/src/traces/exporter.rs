@@ -173,13 +173,12 @@ fn sender(settings: &TraceSettings, url: &Uri, collector: Collector) -> io::Resu
 
 /// Returns the memory of a span, in bytes.
 fn size(span: &SpanData) -> usize {
-    let text = |pair: &KeyValue| match &pair.value {
+    let attributes = span.attributes.capacity() * size_of::<KeyValue>();
+    let texts = span.attributes.iter().map(|pair| match &pair.value {
         Value::String(text) => text.as_str().len(),
         _ => 0,
-    };
-    let attributes = span.attributes.capacity() * size_of::<KeyValue>();
-    let texts: usize = span.attributes.iter().map(text).sum();
-    size_of::<SpanData>() + span.name.len() + attributes + texts
+    });
+    size_of::<SpanData>() + span.name.len() + attributes + texts.sum::<usize>()
 }
 
 #[cfg(test)]

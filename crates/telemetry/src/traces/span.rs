@@ -112,8 +112,8 @@ pub(super) fn spans(
     let decision = store(&maker, record, whole);
     let stored = decision.as_ref().map_or(Duration::ZERO, |(_, end)| *end);
     spans.extend(decision.map(|(span, _)| span));
-    let attempts = record.forwarded().map(|forwarded| &forwarded.attempts);
-    let attempts = || attempts.into_iter().flat_map(|attempts| attempts.iter());
+    let forwarded = record.forwarded();
+    let attempts = || forwarded.into_iter().flat_map(|it| it.attempts.iter());
     let sent = |attempt: &Attempt| attempt.started.saturating_duration_since(beginning.started);
     let waited = record
         .decided()
@@ -179,11 +179,11 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
         add("http.route", Value::Text(route.as_bytes(), MAX_TEXT));
     }
     if let Some(protocol) = record.value(AccessField::Protocol).and_then(text) {
-        let version = protocol.trim_start_matches("HTTP/").trim_end_matches(".0");
+        let number = protocol.trim_start_matches("HTTP/").trim_end_matches(".0");
         // HTTP/1.0 keeps its zero.
-        let version = if version == "1" { "1.0" } else { version };
-        let version = Value::Text(version.as_bytes(), MAX_TEXT);
-        add("network.protocol.version", version);
+        let version = if number == "1" { "1.0" } else { number };
+        let value = Value::Text(version.as_bytes(), MAX_TEXT);
+        add("network.protocol.version", value);
     }
     let host = record.value(AccessField::Host).and_then(text);
     if let Some(host) = host.and_then(|host| host.parse::<Authority>().ok()) {

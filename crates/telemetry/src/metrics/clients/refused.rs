@@ -101,9 +101,8 @@ fn kept(
     decided: Option<&Decided>,
 ) -> Kept {
     let longest = decided.and_then(longest_refusal);
-    let oversized = decided.and_then(|decided| decided.oversized);
-    let at = longest.map(|(at, _)| at);
-    let at = at.or(oversized.map(|oversized| oversized.index));
+    let oversized = decided.and_then(|decided| Some(decided.oversized?.index));
+    let at = longest.map(|(at, _)| at).or(oversized);
     Kept {
         id: refused.id.start(MAX_ID),
         at: epoch_ms(),
