@@ -105,8 +105,7 @@ impl Gateway {
             (self.count, self.lower) = (count, None);
             return;
         }
-        let is_near = |age: u8| protocol != Protocol::Now || age < 2;
-        let is_continued = is_known && last.is_some_and(is_near);
+        let is_continued = is_known && last.is_some_and(|age| protocol != Protocol::Now || age < 2);
         let lower = match self.lower {
             Some(lower) if is_continued => Lower {
                 most: lower.most.max(count),
@@ -173,14 +172,9 @@ impl State {
     }
 
     fn tick(&mut self) {
-        let others_ran = |index: usize| {
-            let mut others = (0..MOST).filter(|other| *other != index);
-            others.any(|other| self.has_run[other])
-        };
-        let are_silent: [bool; MOST] =
-            std::array::from_fn(|index| !self.has_run[index] && others_ran(index));
-        for (index, is_silent) in are_silent.into_iter().enumerate() {
-            if is_silent && self.gateways[index].is_some() {
+        let any_ran = self.has_run.contains(&true);
+        for index in 0..MOST {
+            if any_ran && !self.has_run[index] && self.gateways[index].is_some() {
                 self.silent[index] = (self.silent[index] + 1).min(LAPSE);
             }
             if self.silent[index] >= LAPSE {

@@ -335,9 +335,8 @@ impl Model for Leases {
             Action::Crash(id) => {
                 next.slices[id].is_alive = false;
                 next.slices[id].call = None;
-                let is_answer =
-                    |message: &Message| matches!(message, Message::Lent(of, _) if *of == id);
-                next.network.drop_all(is_answer);
+                next.network
+                    .drop_all(|message| matches!(message, Message::Lent(of, _) if *of == id));
             }
             Action::LoseData => {
                 (next.used, next.due) = (0, 0);

@@ -31,9 +31,9 @@ pub(super) fn properties() -> Vec<Property<Fleet>> {
             !gateways().all(knows_all) || shares <= 12
         }),
         Property::sometimes("a lower count applies", |_, state: &State| {
-            let alone = |gateway: &Gateway| gateway.count == 1 && gateway.last.is_some();
             let mut gateways = state.gateways.iter().flatten();
-            state.silent.contains(&LAPSE) && gateways.any(alone)
+            state.silent.contains(&LAPSE)
+                && gateways.any(|gateway| gateway.count == 1 && gateway.last.is_some())
         }),
         Property::sometimes("all are counted", |model: &Fleet, state: &State| {
             let gateways = state.gateways.iter().flatten();

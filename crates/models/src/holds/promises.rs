@@ -59,8 +59,7 @@ pub(super) fn properties() -> Vec<Property<Holds>> {
             model.charges || running.count() <= usize::from(LIMIT)
         }),
         Property::sometimes("a request is refused", |_, state: &State| {
-            let is_refusal = |message: &Message| matches!(message, Message::Refused(_));
-            state.network.has(is_refusal)
+            state.network.has(|it| matches!(it, Message::Refused(_)))
         }),
         Property::sometimes(
             "a hold lapses while its request runs",

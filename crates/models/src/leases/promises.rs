@@ -33,9 +33,8 @@ pub(super) fn properties() -> Vec<Property<Leases>> {
             state.admitted == LIMIT
         }),
         Property::sometimes("all is settled", |model: &Leases, state: &State| {
-            let is_returned = |record: &Record| record.out == 0;
             let spent = state.slices.iter().any(|slice| slice.spent > 0);
-            let all_returned = state.records.iter().flatten().all(is_returned);
+            let all_returned = state.records.iter().flatten().all(|record| record.out == 0);
             model.losses || spent && state.used == state.admitted && all_returned
         }),
     ]

@@ -45,15 +45,12 @@ impl Overrides {
 
     /// Whether every entry in force is at least as late as the latest change that was read.
     fn are_latest(&self, entries: &[Option<Entry>], read: &[Option<Entry>], state: &State) -> bool {
-        let is_latest = |(entry, read): (&Option<Entry>, &Option<Entry>)| {
+        entries.iter().zip(read).all(|(entry, read)| {
             let in_force = entry.filter(|entry| entry.is_in_force(state.now));
             // After Redis has lost data, the entries may lack a change that is old enough to be dropped, so such a change is not compared.
-            let is_remembered =
-                |read: &Entry| self.losses == 0 || !read.is_old(state.now, self.keep);
-            let latest = read.filter(is_remembered).map(|read| read.made);
-            in_force.is_none_or(|entry| Some(entry.made) >= latest)
-        };
-        entries.iter().zip(read).all(is_latest)
+            let latest = read.filter(|read| self.losses == 0 || !read.is_old(state.now, self.keep));
+            in_force.is_none_or(|entry| Some(entry.made) >= latest.map(|read| read.made))
+        })
     }
 }
 
@@ -80,12 +77,12 @@ pub(super) fn properties() -> Vec<Property<Overrides>> {
         }),
         Property::always(ENDS, |model: &Overrides, state: &State| {
             let read = latest_read(state);
-            let are_latest = |after: &State| {
-                let tables = after.gateways.iter().map(|it| &it.table);
-                let mut all = tables.chain([&after.redis.entries]);
-                all.all(|entries| model.are_latest(entries, &read, after))
-            };
-            !model.keeps_order() || after_any_two_reads(model, state, are_latest)
+            !model.keeps_order()
+                || after_any_two_reads(model, state, |after| {
+                    let tables = after.gateways.iter().map(|it| &it.table);
+                    let mut all = tables.chain([&after.redis.entries]);
+                    all.all(|entries| model.are_latest(entries, &read, after))
+                })
         }),
         Property::always(AGREE, |model: &Overrides, state: &State| {
             after_any_two_reads(model, state, |after| {
@@ -107,23 +104,19 @@ pub(super) fn properties() -> Vec<Property<Overrides>> {
         Property::sometimes(
             "a change is too late",
             |model: &Overrides, state: &State| {
-                let is_late = |it: &Gateway| {
-                    it.pending
-                        .is_some_and(|pending| pending.answer == Some(Answer::Late))
-                };
-                model.end == 0 || state.gateways.iter().any(is_late)
+                let mut pending = state.gateways.iter().filter_map(|it| it.pending);
+                model.end == 0 || pending.any(|pending| pending.answer == Some(Answer::Late))
             },
         ),
         Property::sometimes(
             "a gateway drops what Redis has dropped",
             |model: &Overrides, state: &State| {
-                let has_dropped = |it: &Gateway| {
-                    let is_later = |(entry, read): (&Option<Entry>, &Option<Entry>)| {
-                        entry.is_none() && read.is_some_and(|read| read.is_in_force(state.now))
-                    };
-                    it.table.iter().zip(&it.seen).any(is_later)
-                };
-                model.keep > model.end || state.gateways.iter().any(has_dropped)
+                model.keep > model.end
+                    || state.gateways.iter().any(|it| {
+                        it.table.iter().zip(&it.seen).any(|(entry, read)| {
+                            entry.is_none() && read.is_some_and(|read| read.is_in_force(state.now))
+                        })
+                    })
             },
         ),
     ]

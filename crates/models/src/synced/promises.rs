@@ -10,44 +10,37 @@ const ALL: &str = "when all was told and heard, Redis counts all";
 const BOUND: &str = "all gateways admit the limit once each at most";
 const OTHERS: &str = "no gateway takes others to have counted more than they have";
 
+/// Returns the count of all gateways in a window.
+fn sum_own(model: &Synced, state: &State, window: u8) -> i8 {
+    (0..model.gateways).map(|id| state.own(id, window)).sum()
+}
+
 pub(super) fn properties() -> Vec<Property<Synced>> {
     vec![
         Property::always(NOT_TWICE, |model: &Synced, state: &State| {
             let window = state.window;
-            let own = |at: u8| (0..model.gateways).map(|id| state.own(id, at)).sum::<i8>();
-            state.state.current <= own(window)
-                && (window == 0 || {
-                    let is_known = |gateway: &Gateway| gateway.own.start == window;
-                    !state.gateways.iter().all(is_known) || state.state.previous <= own(window - 1)
-                })
+            state.state.current <= sum_own(model, state, window)
+                && (window == 0
+                    || !state.gateways.iter().all(|it| it.own.start == window)
+                    || state.state.previous <= sum_own(model, state, window - 1))
         }),
         Property::always(ALL, |model: &Synced, state: &State| {
-            let in_step = |gateway: &Gateway| {
+            let are_in_step = state.gateways.iter().all(|gateway| {
                 gateway.own.start == state.window
                     && gateway.is_told()
                     && gateway.has_heard == state.is_lost
-            };
-            let own = |window: u8| {
-                (0..model.gateways)
-                    .map(|id| state.own(id, window))
-                    .sum::<i8>()
-            };
+            });
+            let current = sum_own(model, state, state.window);
             let previous = if state.window == 0 {
                 0
             } else {
-                own(state.window - 1)
+                sum_own(model, state, state.window - 1)
             };
-            !state.gateways.iter().all(in_step)
-                || (state.state.current == own(state.window) && state.state.previous == previous)
+            !are_in_step || (state.state.current == current && state.state.previous == previous)
         }),
         Property::always(BOUND, |model: &Synced, state: &State| {
-            let own = |window: u8| {
-                (0..model.gateways)
-                    .map(|id| state.own(id, window))
-                    .sum::<i8>()
-            };
             let gateways = i8::try_from(model.gateways).unwrap_or(i8::MAX);
-            own(state.window) <= gateways * model.limit
+            sum_own(model, state, state.window) <= gateways * model.limit
         }),
         Property::always(OTHERS, |model: &Synced, state: &State| {
             (0..model.gateways).all(|id| {
