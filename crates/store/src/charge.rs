@@ -332,11 +332,10 @@ pub(crate) fn renew_hold_ids(at: Micros) {
 
 /// Returns a new ID for the holds of a request with these charges; 0 if none of the charges takes a hold.
 pub(crate) fn hold_of(charges: &[Charge<'_>]) -> HoldId {
-    let holds = |charge: &Charge<'_>| charge.limit.lease().is_some();
-    if !charges.iter().any(holds) {
-        return HoldId(0);
+    match charges.iter().any(|charge| charge.limit.lease().is_some()) {
+        true => next_hold(),
+        false => HoldId(0),
     }
-    next_hold()
 }
 
 /// Returns a new ID for the holds of a request.

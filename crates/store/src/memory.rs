@@ -48,13 +48,13 @@ impl MemoryStore {
 
     /// Decides by the system's clock.
     pub fn decide(&self, charges: &[Charge<'_>]) -> Decision {
-        let terms = |charge: &Charge<'_>| Terms::of(*charge.limit.quota());
         let now = crate::now();
         self.registry.keep_here(&self.table, now);
         // If the process paused here, holds that were just renewed may have lapsed. If so, the decision uses the time before the pause.
         let is_right = |later: &Micros| !self.registry.may_lapse(*later);
         let clock = || Some(crate::now()).filter(is_right).unwrap_or(now);
-        self.table.decide_by(charges, clock, terms)
+        self.table
+            .decide_by(charges, clock, |charge| Terms::of(*charge.limit.quota()))
     }
 
     /// Decides at a given time, in us since the epoch.
@@ -98,8 +98,7 @@ impl MemoryStore {
     /// Returns the outlook of each charge alone, and charges no unit. A key without an entry counts as unused, although its next request
     /// may find no room.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
-        let views = charges.iter().map(|charge| self.view(charge));
-        views.map(|view| view.outlook).collect()
+        charges.iter().map(|it| self.view(it).outlook).collect()
     }
 
     /// Returns the state of one charge whose limit this process alone counts.

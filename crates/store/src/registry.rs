@@ -74,8 +74,7 @@ impl Registry {
     pub(crate) fn lose(&self, charges: &[Charge<'_>]) {
         for hold in self.holds.lock().values_mut() {
             let key = hold.charge().limit_key();
-            let is_of = |charge: &Charge<'_>| charge.limit_key() == key;
-            if matches!(hold.home, Home::Redis) && charges.iter().any(is_of) {
+            if matches!(hold.home, Home::Redis) && charges.iter().any(|it| it.limit_key() == key) {
                 hold.renewed = None;
             }
         }
@@ -149,17 +148,17 @@ impl Registry {
     /// `is_lost` returns true for it.
     pub(crate) fn due(&self, is_lost: impl Fn(&Hold) -> bool) -> Vec<(u64, Hold)> {
         let mut holds = self.holds.lock();
-        let is_due = |hold: &Hold| {
-            let is_lost = || matches!(hold.state, State::Held) && is_lost(hold);
-            hold.is_due() || hold.is_in_redis() && is_lost()
-        };
-        let due = holds.iter_mut().filter(|(_, hold)| is_due(hold));
-        due.map(|(id, hold)| {
-            hold.state = State::Renewing;
-            hold.may_be_there = true;
-            (*id, hold.clone())
-        })
-        .collect()
+        let mut due = Vec::new();
+        for (id, hold) in holds.iter_mut() {
+            if hold.is_due()
+                || hold.is_in_redis() && matches!(hold.state, State::Held) && is_lost(hold)
+            {
+                hold.state = State::Renewing;
+                hold.may_be_there = true;
+                due.push((*id, hold.clone()));
+            }
+        }
+        due
     }
 
     /// Ends a renewal. If it succeeded, records its time and connection, and drops the copy in `memory`. Returns the hold and the cost of

@@ -49,11 +49,11 @@ impl Store {
 
     /// Returns the state of these charges in this process, in case [`peek`](Self::peek) fails. Charges no unit.
     pub fn peek_here(&self, charges: &[Charge<'_>]) -> Vec<LocalView> {
-        let look = |charge| match self {
+        let views = charges.iter().map(|charge| match self {
             Self::Memory(store) => store.view(charge),
             Self::Redis(store) => store.peek_here(charge),
-        };
-        charges.iter().map(look).collect()
+        });
+        views.collect()
     }
 
     /// Resets the keys of these charges to a full budget. Within a second, all gateways admit the full quota. A limit of

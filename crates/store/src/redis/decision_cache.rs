@@ -112,13 +112,10 @@ impl DecisionCache {
         };
         let index = self.rows.index(&seen.key);
         let mut row = self.rows.at(index);
-        let is_own = |entry: &Option<Seen>| entry.is_some_and(|entry| entry.key == seen.key);
-        let own = row.iter().position(is_own);
-        let place = own.or_else(|| {
-            let ages = row.iter().enumerate();
-            ages.min_by_key(|(_, entry)| entry.map(|entry| entry.received))
-                .map(|(place, _)| place)
-        });
+        let own = row
+            .iter()
+            .position(|entry| entry.is_some_and(|entry| entry.key == seen.key));
+        let place = own.or_else(|| (0..KEYS).min_by_key(|at| row[*at].map(|entry| entry.received)));
         let Some(place) = place.and_then(|place| row.get_mut(place)) else {
             return;
         };
@@ -206,8 +203,8 @@ impl DecisionCache {
         let Some(refused) = last.filter(|entry| !entry.verdict.allowed) else {
             return 0;
         };
-        let left = refused.verdict.retry_after.min(block.span);
-        let left = left.checked_sub(micros(refused.received.elapsed()));
+        let wait = refused.verdict.retry_after.min(block.span);
+        let left = wait.checked_sub(micros(refused.received.elapsed()));
         left.map_or(0, |left| now + left)
     }
 
@@ -256,8 +253,8 @@ impl Seen {
     fn used(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
         let whole = charge.limit.quota().capacity();
         let left = u128::from(self.verdict.remaining.min(whole));
-        let left = left * u128::from(quota.capacity()) / u128::from(whole.max(1));
-        quota.capacity() - u64::try_from(left).unwrap_or(quota.capacity())
+        let scaled = left * u128::from(quota.capacity()) / u128::from(whole.max(1));
+        quota.capacity() - u64::try_from(scaled).unwrap_or(quota.capacity())
     }
 
     /// Whether the decision is about this charge's key, by the charge's numbers.

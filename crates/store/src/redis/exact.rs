@@ -179,9 +179,8 @@ impl Exact {
             }
             Err(error) => {
                 // If a key cannot be read, refusals by shared limits are still repeated, because they apply to other clients as well.
-                let is_theirs = |charge: &&Charge<'_>| charge.limit.is_shared();
                 for charge in charges {
-                    if !(error.is_about_keys() && is_theirs(&charge)) {
+                    if !(error.is_about_keys() && charge.limit.is_shared()) {
                         self.access.cache.unanswered(charge);
                     }
                 }

@@ -29,10 +29,8 @@ impl Fallback {
     /// Decides by each limit's `on_failure`. One `closed` limit makes the request unavailable, `local` limits decide together, and `open`
     /// limits have no verdict. With `is_undecided`, the charges are held, because other limits decide later.
     pub(super) fn decide(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
-        let policy =
-            |wanted: OnFailure| move |charge: &&Charge<'_>| charge.limit.on_failure() == wanted;
         let mut enforced = charges.iter().filter(|charge| !charge.limit.is_observed());
-        let mut decision = if enforced.any(|charge| policy(OnFailure::Closed)(&charge)) {
+        let mut decision = if enforced.any(|it| it.limit.on_failure() == OnFailure::Closed) {
             Decision {
                 outcome: Outcome::Unavailable,
                 via: Via::Fallback,
@@ -44,7 +42,7 @@ impl Fallback {
         } else {
             let local: PerCharge<Charge<'_>> = charges
                 .iter()
-                .filter(policy(OnFailure::Local))
+                .filter(|charge| charge.limit.on_failure() == OnFailure::Local)
                 .copied()
                 .collect();
             self.decide_alone(&local, is_undecided)
@@ -52,9 +50,9 @@ impl Fallback {
         let mut local = std::mem::take(&mut decision.verdicts).into_iter();
         decision.verdicts = charges
             .iter()
-            .map(|charge| {
-                let decided = charge.limit.on_failure() == OnFailure::Local;
-                decided.then(|| local.next().flatten()).flatten()
+            .map(|charge| match charge.limit.on_failure() {
+                OnFailure::Local => local.next().flatten(),
+                OnFailure::Open | OnFailure::Closed => None,
             })
             .collect();
         let hold = decision
@@ -80,18 +78,18 @@ impl Fallback {
     pub(super) fn check(&self, charges: &[Charge<'_>]) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
         self.count_running(charges, now);
-        let check = |charge: &Charge<'_>| {
+        let verdicts = charges.iter().map(|charge| {
             let is_local = charge.limit.on_failure() == OnFailure::Local;
             is_local.then(|| {
                 let terms = self.terms(charge, gateways, now);
                 self.memory.check(charge, terms, now)
             })
-        };
+        });
         Decision {
             outcome: Outcome::Refused,
             via: Via::Fallback,
             now,
-            verdicts: charges.iter().map(check).collect(),
+            verdicts: verdicts.collect(),
             sources: Decision::sources(charges.len(), now, true, HoldId(0)),
             call: None,
         }
@@ -102,20 +100,18 @@ impl Fallback {
     fn decide_alone(&self, charges: &[Charge<'_>], is_undecided: bool) -> Decision {
         let (now, gateways) = (crate::now(), self.gateways.count());
         self.count_running(charges, now);
-        let terms = |charge: &Charge<'_>| Terms {
+        self.memory.decide_by(charges, now, |charge| Terms {
             is_undecided,
             ..self.terms(charge, gateways, now)
-        };
-        self.memory.decide_by(charges, now, terms)
+        })
     }
 
     /// Makes this process count the running requests that Redis has admitted, if any of these limits is of `concurrency`.
     fn count_running(&self, charges: &[Charge<'_>], now: Micros) {
         if charges.iter().any(|charge| charge.limit.counts_running()) {
-            let share = |limit: &Limit| self.share(limit);
             self.memory
                 .registry()
-                .count_here(self.memory.table(), share, now);
+                .count_here(self.memory.table(), |limit| self.share(limit), now);
         }
     }
 

@@ -181,9 +181,8 @@ impl Modes {
         // A cached refusal has refused the request already.
         let was_refused = decision.outcome == Outcome::Refused;
         // Leased limits come last: a charge that Redis makes for them stays if another limit refuses.
-        let is_leased = |index: &usize| charges[*index].limit.mode() == Mode::Leased;
         let (leased, others): (PerCharge<usize>, PerCharge<usize>) =
-            (0..charges.len()).partition(is_leased);
+            (0..charges.len()).partition(|index| charges[*index].limit.mode() == Mode::Leased);
         for index in others.into_iter().chain(leased) {
             let charge = &charges[index];
             let is_refused = decision.outcome == Outcome::Refused;
@@ -290,9 +289,8 @@ struct Part(PerCharge<usize>);
 
 impl Part {
     fn of<'a>(charges: &[Charge<'a>], belongs: impl Fn(&Charge<'a>) -> bool) -> Self {
-        let indices = charges.iter().enumerate();
-        let indices = indices.filter(|(_, charge)| belongs(charge));
-        Self(indices.map(|(index, _)| index).collect())
+        let indices = (0..charges.len()).filter(|index| belongs(&charges[*index]));
+        Self(indices.collect())
     }
 
     fn pick<'a>(&self, charges: &[Charge<'a>]) -> PerCharge<Charge<'a>> {
@@ -324,8 +322,7 @@ impl Part {
         if decision.via != Via::Fallback {
             decision.via = part.via;
         }
-        let had_error = |call: &StoreCall| call.error.is_some();
-        if !decision.call.as_ref().is_some_and(had_error) {
+        if decision.call.as_ref().is_none_or(|it| it.error.is_none()) {
             decision.call = part.call;
         }
     }

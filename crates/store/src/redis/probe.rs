@@ -101,8 +101,8 @@ impl RedisStore {
         *last = Some((Instant::now(), previous));
         let probes = probes(limits);
         let bound = self.access.timeout.max(SHORTEST);
-        let result = timeout(bound, self.probe_any(&probes)).await;
-        let result = result.unwrap_or(Err(StoreError::Timeout));
+        let probed = timeout(bound, self.probe_any(&probes)).await;
+        let result = probed.unwrap_or(Err(StoreError::Timeout));
         *last = Some((Instant::now(), result.clone()));
         result
     }

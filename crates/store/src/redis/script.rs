@@ -111,8 +111,9 @@ pub(super) fn number_of_quotas<'a>(
     task: Task,
     quotas: impl IntoIterator<Item = &'a Quota>,
 ) -> usize {
-    let add = |set, quota: &Quota| set | 1 << quota.algorithm_index();
-    let combination = quotas.into_iter().fold(0, add);
+    let combination = quotas
+        .into_iter()
+        .fold(0, |set, quota| set | 1 << quota.algorithm_index());
     task as usize * COMBINATIONS + combination
 }
 

@@ -210,8 +210,8 @@ impl Synced {
         count: impl FnOnce(&mut Tally, &Quota, u64, Micros) -> Verdict,
     ) -> Option<(Micros, Verdict)> {
         let mut tally = self.table.tally(charge)?;
-        let now = self.access.caller.shards.now(&charge.key.tag);
-        let now = now.unwrap_or_else(crate::now);
+        let shards = &self.access.caller.shards;
+        let now = shards.now(&charge.key.tag).unwrap_or_else(crate::now);
         let mut verdict = count(&mut tally, charge.limit.quota(), charge.cost, now);
         if verdict.allowed {
             verdict.remaining += charge.cost;

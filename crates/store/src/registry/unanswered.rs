@@ -129,10 +129,10 @@ impl Unanswered {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
         let behind = tried.map_or(Bound::Unbounded, Bound::Excluded);
-        let keys = by_end
+        let next = by_end
             .range((behind, Bound::Unbounded))
             .map(|(key, _)| *key);
-        let mut keys: Vec<Order> = keys.take(most).collect();
+        let mut keys: Vec<Order> = next.take(most).collect();
         if keys.len() < most
             && let Some(tried) = *tried
         {

@@ -115,13 +115,13 @@ impl Store {
                 kept_until: None,
             };
             let server = self.place(&mut hold);
-            let added = |hold: &Hold| {
+            let id = self.registry().add(hold, |hold| {
                 if let Some(server) = server {
                     server.confirmation.add(hold.lapses(), hold.connection);
                 }
-            };
+            });
             holds.push(HeldCharge {
-                id: self.registry().add(hold, added),
+                id,
                 limit: limit.clone(),
                 cost,
             });

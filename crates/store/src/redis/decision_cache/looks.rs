@@ -74,13 +74,13 @@ impl Looks {
     /// Counts a call like [`Self::take`], at a time in us.
     fn pay(&self, now: u64) -> bool {
         let second = micros(Duration::from_secs(1));
-        let pay = |paid_off: u64| {
-            let next = paid_off.max(now.saturating_sub(second)) + second / u64::from(PER_SECOND);
-            (paid_off <= now).then_some(next)
-        };
         let paid = self
             .paid_off
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay);
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_off| {
+                let next =
+                    paid_off.max(now.saturating_sub(second)) + second / u64::from(PER_SECOND);
+                (paid_off <= now).then_some(next)
+            });
         paid.is_ok()
     }
 

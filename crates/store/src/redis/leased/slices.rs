@@ -100,14 +100,13 @@ impl Leased {
     pub(super) async fn end_where(self: &Arc<Self>, ends: impl Fn(&LimitKey) -> bool) {
         loop {
             let now = clock::now();
-            let is_out = |slice: &Slice| slice.is_out(now) || slice.is_asking();
-            let mut keys = self.table.sweep(now, is_out);
+            let mut keys = self.table.sweep(now, |it| it.is_out(now) || it.is_asking());
             keys.retain(&ends);
             if keys.is_empty() {
                 return;
             }
-            let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
-            self.settle_all(&keys, end).await;
+            self.settle_all(&keys, |slice, _| slice.end(self.number()))
+                .await;
             // Keys that already had a call under way, or got no answer, are tried again.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -118,8 +117,8 @@ impl Leased {
         let now = clock::now();
         let mut keys = self.table.sweep(now, |slice| slice.is_out(now));
         keys.retain(|key| recall.concerns(&key.key));
-        let end = |slice: &mut Slice, _: &Quota| slice.end(self.number());
-        self.settle_all(&keys, end).await;
+        self.settle_all(&keys, |slice, _| slice.end(self.number()))
+            .await;
     }
 
     /// Makes calls about many keys, a few at a time.

@@ -5,8 +5,6 @@
 
 use std::time::Instant;
 
-use tidegate_core::Verdict;
-
 use super::Modes;
 use crate::redis::script::caller::compensation::LONGEST;
 use crate::{Charge, LocalView, MAX_CHARGES, Mode, Outlook, StoreError};
@@ -26,11 +24,11 @@ impl Modes {
             false => self.peek_redis(&shared).await?,
         }
         .into_iter();
-        let next = |charge| match is_local(charge) {
+        let outlooks = charges.iter().filter_map(|charge| match is_local(charge) {
             true => here.next(),
             false => there.next(),
-        };
-        Ok(charges.iter().filter_map(next).collect())
+        });
+        Ok(outlooks.collect())
     }
 
     async fn peek_redis(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
@@ -40,12 +38,12 @@ impl Modes {
         for charges in parts(charges) {
             let until = Instant::now() + self.timeout;
             let decision = self.exact.access.caller.look(charges, until).await?;
-            let outlook = |verdict: Verdict| Outlook {
+            let verdicts = decision.verdicts.iter().flatten().copied();
+            outlooks.extend(verdicts.map(|verdict| Outlook {
                 now: decision.now,
                 verdict,
                 here: false,
-            };
-            outlooks.extend(decision.verdicts.iter().flatten().copied().map(outlook));
+            }));
         }
         Ok(outlooks)
     }
@@ -72,8 +70,8 @@ impl Modes {
 
     /// Runs [`RedisStore::reset`](crate::RedisStore::reset).
     pub(in crate::redis) async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
-        let is_shared = |charge: &&Charge<'_>| charge.limit.mode() != Mode::Local;
-        let shared: Vec<Charge<'_>> = charges.iter().filter(is_shared).copied().collect();
+        let mut shared = charges.to_vec();
+        shared.retain(|charge| charge.limit.mode() != Mode::Local);
         if !shared.is_empty() {
             self.reset_redis(&shared).await?;
         }
@@ -102,10 +100,11 @@ impl Modes {
 
     /// Settles the leased limits of these charges, and returns this gateway's slices to Redis.
     async fn settle_leased(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
-        let leased = |charge: &&Charge<'_>| charge.limit.mode() == Mode::Leased;
-        for charge in charges.iter().filter(leased) {
-            let until = Instant::now() + self.timeout;
-            self.leased.settle(charge, until).await?;
+        for charge in charges {
+            if charge.limit.mode() == Mode::Leased {
+                let until = Instant::now() + self.timeout;
+                self.leased.settle(charge, until).await?;
+            }
         }
         Ok(())
     }

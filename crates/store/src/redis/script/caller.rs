@@ -67,8 +67,8 @@ impl Caller {
 
     /// Whether a single script can decide all these charges.
     pub(in crate::redis) fn is_one(&self, charges: &[Charge<'_>]) -> bool {
-        let same = |pair: &[Charge<'_>]| pair[0].key.tag == pair[1].key.tag;
-        !self.shards.are_many() || charges.windows(2).all(same)
+        let mut pairs = charges.windows(2);
+        !self.shards.are_many() || pairs.all(|pair| pair[0].key.tag == pair[1].key.tag)
     }
 
     /// Decides a request in one script call, and returns the times of the call. `None` if no single script can decide all charges.
@@ -107,9 +107,9 @@ impl Caller {
         charges: &[Charge<'_>],
         patience: Duration,
     ) -> Result<(), StoreError> {
-        let is_counted = |charge: &&Charge<'_>| charge.limit.mode() == Mode::Synced;
-        let (counted, others): (Vec<&Charge<'_>>, Vec<&Charge<'_>>) =
-            charges.iter().partition(is_counted);
+        let (counted, others): (Vec<&Charge<'_>>, Vec<&Charge<'_>>) = charges
+            .iter()
+            .partition(|charge| charge.limit.mode() == Mode::Synced);
         let (mut keys, mut matters) = (Vec::new(), Vec::new());
         for charge in counted {
             let key = charge.redis_key(&self.key_prefix);

@@ -114,9 +114,8 @@ impl Synced {
             false => 0,
         };
         tellings.sort_by_key(slot);
-        let together =
-            |one: &Telling, next: &Telling| slot(one) == slot(next) && one.gateway == next.gateway;
-        let groups = tellings.chunk_by(together);
+        let groups =
+            tellings.chunk_by(|one, next| slot(one) == slot(next) && one.gateway == next.gateway);
         let batches = groups.flat_map(|group| group.chunks(KEYS));
         batches.map(<[Telling]>::to_vec).collect()
     }

@@ -47,13 +47,12 @@ struct Row {
 impl Table {
     /// Creates a table whose counts are sent under the ID `gateway`.
     pub(super) fn new(max_keys: usize, every: Duration, gateway: &Arc<String>) -> Self {
-        let row = || Row {
-            gateway: gateway.clone(),
-            entries: HashMap::default(),
-            due: Default::default(),
-        };
         Self {
-            rows: Sharded::new(ROWS, row),
+            rows: Sharded::new(ROWS, || Row {
+                gateway: gateway.clone(),
+                entries: HashMap::default(),
+                due: Default::default(),
+            }),
             capacity: max_keys.div_ceil(ROWS),
             every,
             limits: Limits::default(),
@@ -177,12 +176,12 @@ impl Table {
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {
-            let Row {
-                gateway, entries, ..
-            } = &mut *row;
-            let untold = entries.iter_mut();
-            let untold = untold.filter(|(_, entry)| !entry.tally.is_told(&entry.quota));
-            tellings.extend(untold.map(|(key, entry)| entry.tell(*key, gateway)));
+            let row = &mut *row;
+            for (key, entry) in &mut row.entries {
+                if !entry.tally.is_told(&entry.quota) {
+                    tellings.push(entry.tell(*key, &row.gateway));
+                }
+            }
         }
         tellings
     }

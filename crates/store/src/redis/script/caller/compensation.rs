@@ -73,13 +73,13 @@ impl Caller {
 
     /// Returns the keys of the charges' states and holds, without the keys of blocks.
     fn hold_keys(&self, charges: &[Charge<'_>]) -> Arc<[Word]> {
-        let keys = charges.iter().flat_map(|charge| {
+        let mut keys: Vec<Word> = Vec::new();
+        for charge in charges {
+            keys.extend(charge.keys(&self.key_prefix, true));
             let blocks = usize::from(charge.limit.block().is_some());
-            let keys: Vec<Word> = charge.keys(&self.key_prefix, true).collect();
-            let count = keys.len() - blocks;
-            keys.into_iter().take(count)
-        });
-        keys.collect()
+            keys.truncate(keys.len() - blocks);
+        }
+        keys.into()
     }
 
     /// Ends the holds that an unanswered decision may have taken, because no request uses them.
@@ -97,10 +97,8 @@ impl Caller {
         if held.is_empty() {
             return;
         }
-        let (call, caller) = (
-            self.ended_all(&held, hold, &vec![0; held.len()]),
-            self.clone(),
-        );
+        let call = self.ended_all(&held, hold, &vec![0; held.len()]);
+        let caller = self.clone();
         // The end follows the decision on the same connection. If the end is lost, the hold lapses.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { caller.send(&call).await });

@@ -209,9 +209,9 @@ impl<'a> Taken<'a> {
             return;
         };
         for group in self.groups {
-            let indices = group.indices.iter().zip(&group.charges);
-            let is_held = |index: usize| self.held[index] != HoldId(0);
-            let ending = indices.filter(|(index, _)| is_held(**index) && ends(**index));
+            let charged = group.indices.iter().zip(&group.charges);
+            let ending =
+                charged.filter(|(index, _)| self.held[**index] != HoldId(0) && ends(**index));
             let (indices, charges): (Vec<usize>, Vec<Charge<'_>>) = ending.unzip();
             // All holds of a group have the same ID.
             let Some(hold) = indices.first().map(|index| self.held[*index]) else {

@@ -36,12 +36,11 @@ impl<'a> Group<'a> {
 pub(super) fn grouped<'a>(charges: &[Charge<'a>], grouping: Grouping) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (at, charge) in charges.iter().enumerate() {
-        let joins = |group: &Group<'_>| match grouping {
+        let position = groups.iter().position(|group| match grouping {
             Grouping::Whole => true,
             Grouping::BySlot => group.tag() == charge.key.tag,
             Grouping::ByKey => false,
-        };
-        let position = groups.iter().position(joins);
+        });
         let index = position.unwrap_or_else(|| {
             groups.push(Group {
                 charges: Vec::new(),
