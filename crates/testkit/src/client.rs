@@ -222,23 +222,23 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, BoxError> {
-        let stream = dial(self.from, self.addr).await?;
+        let tcp = dial(self.from, self.addr).await?;
         let stream: Box<dyn Stream> = match &self.tls {
-            None => Box::new(stream),
+            None => Box::new(tcp),
             Some((config, name)) => {
                 let connector = TlsConnector::from(config.clone());
-                Box::new(connector.connect(name.clone(), stream).await?)
+                Box::new(connector.connect(name.clone(), tcp).await?)
             }
         };
-        let stream = TokioIo::new(stream);
+        let io = TokioIo::new(stream);
         self.connected.fetch_add(1, Ordering::Relaxed);
         // The task of a connection ends with its sender. The requests return the errors of the connection.
         if self.manner == Manner::H2 {
-            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await?;
             tokio::spawn(connection);
             Ok(Connection::H2(sender))
         } else {
-            let (sender, connection) = http1::handshake(stream).await?;
+            let (sender, connection) = http1::handshake(io).await?;
             tokio::spawn(connection.with_upgrades());
             Ok(Connection::H1(sender))
         }
@@ -246,11 +246,11 @@ impl Client {
 
     /// Sets the host of a request: as a header for HTTP/1.1, or in the URI for HTTP/2.
     fn complete(&self, mut request: Request<BoxBody>) -> Request<BoxBody> {
-        let host = HeaderValue::from_str(&self.addr.to_string()).unwrap();
+        let addr = HeaderValue::from_str(&self.addr.to_string()).unwrap();
         let host = request
             .headers_mut()
             .entry(header::HOST)
-            .or_insert(host)
+            .or_insert(addr)
             .clone();
         if self.manner == Manner::H2 {
             request.headers_mut().remove(header::HOST);

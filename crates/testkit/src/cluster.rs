@@ -75,8 +75,8 @@ impl RedisCluster {
         }
         for (index, node) in self.nodes.iter().enumerate() {
             eventually("nodes that know each other", async || {
-                let nodes = node.command(&["CLUSTER", "NODES"]).await;
-                let nodes = nodes.as_str();
+                let reply = node.command(&["CLUSTER", "NODES"]).await;
+                let nodes = reply.as_str();
                 nodes.lines().count() == 2 * PRIMARIES && !nodes.contains("handshake")
             })
             .await;
@@ -159,8 +159,8 @@ impl RedisCluster {
 
     /// Returns the node that has a key, and the key's slot. `None` while the slot is being moved.
     pub async fn home(&self, key: &str) -> Option<(usize, u16)> {
-        let slot = self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).await;
-        let slot = u16::try_from(slot.as_int()).ok()?;
+        let reply = self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).await;
+        let slot = u16::try_from(reply.as_int()).ok()?;
         for index in self.primaries().await {
             if !self.nodes[index].command(&["GET", key]).await.is_error() {
                 return Some((index, slot));
@@ -251,8 +251,8 @@ impl RedisCluster {
     /// Moves slots with their keys from one primary to another. Like redis-cli, it moves one slot at a time.
     pub async fn move_slots(&self, from: usize, to: usize, slots: Range<u16>) {
         let mut primaries: Vec<RedisConnection> = Vec::new();
-        let others = self.primaries().await.into_iter();
-        let others = others.filter(|index| ![from, to].contains(index));
+        let mut others = self.primaries().await;
+        others.retain(|index| ![from, to].contains(index));
         for index in [to, from].into_iter().chain(others) {
             primaries.push(self.nodes[index].connect().await);
         }
@@ -289,8 +289,8 @@ impl RedisCluster {
 
 /// Returns the role of a node in Redis's words, `master` or `slave`, and whether a slave is in sync.
 async fn role(node: &RedisServer) -> (String, bool) {
-    let role = node.command(&["ROLE"]).await;
-    let role = role.as_array();
+    let reply = node.command(&["ROLE"]).await;
+    let role = reply.as_array();
     let is_slave = role[0].as_str() == "slave";
     let in_sync = is_slave && role[3].as_str() == "connected";
     (role[0].as_str().to_owned(), in_sync)

@@ -204,9 +204,9 @@ fn chunked(bytes: &[u8]) -> Read<(Vec<u8>, Fields)> {
     let (mut body, mut used) = (Vec::new(), 0);
     while let Some((size_line, length)) = line(&bytes[used..])? {
         used += length;
-        let size = size_line.split(';').next().unwrap_or_default();
+        let digits = size_line.split(';').next().unwrap_or_default();
         let size =
-            number(size, 16).ok_or_else(|| malformed("size of a chunk", size_line.as_bytes()))?;
+            number(digits, 16).ok_or_else(|| malformed("size of a chunk", size_line.as_bytes()))?;
         if size == 0 {
             let Some((trailers, length)) = fields(&bytes[used..])? else {
                 return Ok(None);

@@ -84,7 +84,8 @@ impl Process {
     pub async fn wait_for_nth_line(&self, pattern: &str, nth: usize, within: Duration) -> String {
         // Searches each line only once.
         let (mut seen, mut places) = (0, Vec::new());
-        let mut is_there = |lines: &Vec<String>| {
+        let mut lines = self.lines.clone();
+        let waiting = lines.wait_for(|lines| {
             let new = lines.iter().enumerate().skip(seen);
             places.extend(
                 new.filter(|(_, line)| line.contains(pattern))
@@ -92,14 +93,9 @@ impl Process {
             );
             seen = lines.len();
             places.len() >= nth
-        };
-        let mut lines = self.lines.clone();
-        let lines = match timeout(within, lines.wait_for(&mut is_there)).await {
-            Ok(Ok(lines)) => Some(lines),
-            Ok(Err(_)) => None, // both ends of its output are closed
-            Err(_) => None,
-        };
-        if let Some(lines) = lines {
+        });
+        // The wait fails if both ends of its output are closed.
+        if let Ok(Ok(lines)) = timeout(within, waiting).await {
             return lines[places[nth - 1]].clone();
         }
         panic!(
@@ -145,8 +141,8 @@ impl Process {
     fn status_kb(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap();
         let value = status.lines().find_map(|line| line.strip_prefix(name));
-        let value = value.expect("it has ended").trim();
-        value.trim_end_matches(" kB").parse().unwrap()
+        let number = value.expect("it has ended").trim().trim_end_matches(" kB");
+        number.parse().unwrap()
     }
 
     /// Returns the processor time that it has used.
@@ -154,8 +150,8 @@ impl Process {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap();
         // The name may contain any characters. After it, user and system time are fields 12 and 13, in hundredths of a second.
         let (_, rest) = stat.rsplit_once(") ").expect("it has ended");
-        let ticks = rest.split(' ').skip(11).take(2);
-        let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+        let fields = rest.split(' ').skip(11).take(2);
+        let ticks: u64 = fields.map(|field| field.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
     }
 

@@ -124,12 +124,10 @@ impl RawUpstream {
 
     /// Whether this text was received on any connection, in a head or in a body.
     pub fn saw(&self, text: &str) -> bool {
-        let contains = |bytes: &Vec<u8>| {
-            bytes
-                .windows(text.len())
-                .any(|part| part == text.as_bytes())
-        };
-        self.seen.borrow().connections.iter().any(contains)
+        self.seen.borrow().connections.iter().any(|bytes| {
+            let mut parts = bytes.windows(text.len());
+            parts.any(|part| part == text.as_bytes())
+        })
     }
 
     /// Returns the complete requests so far, in the order in which they were complete.

@@ -216,9 +216,8 @@ async fn named_by<'a>(sentinel: &RedisServer, servers: &'a [RedisServer]) -> &'a
 /// Whether a sentinel's data on the primary has a field with such a value.
 async fn has_field(sentinel: &RedisServer, name: &str, is_so: impl Fn(&str) -> bool) -> bool {
     let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
-    let fields: Vec<&str> = reply.as_array().iter().map(|r| r.as_str()).collect();
-    let mut fields = fields.chunks(2);
-    fields.any(|pair| pair[0] == name && is_so(pair[1]))
+    let mut fields = reply.as_array().chunks(2);
+    fields.any(|pair| pair[0].as_str() == name && is_so(pair[1].as_str()))
 }
 
 async fn has_replicas(primary: &RedisServer) -> bool {

@@ -52,11 +52,11 @@ impl SteppedClock {
 }
 
 fn library() -> PathBuf {
-    let folders = fs::read_dir("/usr/lib").unwrap();
-    let folders = folders.map(|folder| folder.unwrap().path());
-    let mut libraries = folders
+    fs::read_dir("/usr/lib")
+        .unwrap()
+        .map(|folder| folder.unwrap().path())
         .chain([PathBuf::from("/usr/lib")])
-        .map(|folder| folder.join(LIBRARY));
-    let library = libraries.find(|library| library.exists());
-    library.expect("there is no libfaketime; install the package libfaketime")
+        .map(|folder| folder.join(LIBRARY))
+        .find(|library| library.exists())
+        .expect("there is no libfaketime; install the package libfaketime")
 }

@@ -25,8 +25,9 @@ impl Authority {
 
     fn serving(&self, shown: &Certificate, protocols: &[&str], asks: bool) -> Arc<ServerConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider.clone());
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let builder = if asks {
             let roots = Arc::new(self.roots());
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
@@ -67,9 +68,10 @@ impl Authority {
         versions: &[&'static SupportedProtocolVersion],
     ) -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_protocol_versions(versions).unwrap();
-        let builder = builder.with_root_certificates(self.roots());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots());
         let mut config = match own.map(Certificate::der) {
             Some((chain, key)) => {
                 // The certificate is not checked, because a test may present a wrong one.

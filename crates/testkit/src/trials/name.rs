@@ -55,11 +55,11 @@ impl FromStr for Name {
         let number = |text: &str| text.parse().map_err(|e| format!("{text:?}: {e}"));
         let mut name = Self::of(number(parts.next().unwrap_or_default())?);
         for part in parts {
-            let (letter, numbers) = part.split_at(1);
-            let numbers = numbers
-                .split('.')
-                .map(|text| number(text).map(|nth| nth as usize));
-            let numbers = numbers.collect::<Result<BTreeSet<usize>, String>>()?;
+            let (letter, list) = part.split_at(1);
+            let mut numbers = BTreeSet::new();
+            for text in list.split('.') {
+                numbers.insert(number(text)? as usize);
+            }
             match letter {
                 "l" => name.limits = numbers,
                 "w" => name.work = numbers,

@@ -94,11 +94,10 @@ impl Servers {
     /// Takes a server that many trials share, or a server for this trial alone.
     pub async fn take(&self, is_own: bool) -> Taken {
         if !is_own {
-            let redis = self
+            let shared = self
                 .shared
                 .get_or_init(async || Arc::new(RedisServer::start().await));
-            let redis = redis.await.clone();
-            return Taken::Shared(redis);
+            return Taken::Shared(shared.await.clone());
         }
         let mut idle = self.idle.lock().await;
         idle.append(&mut self.returned.lock().unwrap());
