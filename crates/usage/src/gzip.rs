@@ -119,12 +119,12 @@ impl Gunzip {
 
     /// Returns the place that follows this part of a member's head.
     fn behind(&self, part: u8) -> Place {
-        let is_next = |next: u8, flags: u8| part < next && flags & next != 0;
-        if is_next(EXTRA, self.flags) {
+        let is_next = |next: u8| part < next && self.flags & next != 0;
+        if is_next(EXTRA) {
             Place::ExtraLength(None)
-        } else if is_next(NAME, self.flags) {
+        } else if is_next(NAME) {
             Place::Name
-        } else if is_next(COMMENT, self.flags) {
+        } else if is_next(COMMENT) {
             Place::Comment
         } else if self.flags & CRC != 0 {
             Place::Checksum(2)
