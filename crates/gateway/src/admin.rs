@@ -99,8 +99,7 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
                 connections.open(peer.ip(), |connection| {
                     let served = serve_connection(socket, peer, connection, admin.clone());
                     // Errors are not logged, because probes and other clients often hang up.
-                    let served = async { drop(timeout(LIFETIME, served).await) };
-                    tokio::spawn(served).abort_handle()
+                    tokio::spawn(async { drop(timeout(LIFETIME, served).await) }).abort_handle()
                 });
             }
             Err(error) => {

@@ -105,9 +105,8 @@ impl<'a> Access<'a> {
         if !self.tokens.is_empty() {
             // A browser adds passwords and cookies to requests of any page, so a change must come from the port's own page.
             let is_ours = !is_foreign && (reads || headers.contains_key(ORIGIN));
-            let by_browser = || is_ours.then(|| self.by_browser(headers)).flatten();
             let by_bearer = self.by_bearer(headers).map(|token| (token, None));
-            let sender = by_bearer.or_else(by_browser);
+            let sender = by_bearer.or_else(|| is_ours.then(|| self.by_browser(headers)).flatten());
             let (token, session) = sender.ok_or_else(|| unauthorized(headers))?;
             return match reads || token.role == Role::Write {
                 true => Ok(Asker::Token(token, session)),
@@ -152,14 +151,13 @@ impl<'a> Access<'a> {
     /// Returns the token that a request sends as a password, or the token of its cookie.
     fn by_browser(&self, headers: &HeaderMap) -> Option<(&'a AdminToken, Option<Session>)> {
         let password = credentials::authorization(headers).and_then(credentials::password);
-        let by_password = password.and_then(|shown| self.token(&shown));
-        let by_cookie = || {
-            self.tokens.iter().find_map(|token| {
-                let session = self.sessions.of(headers, self.port, &token.sha256)?;
-                Some((token, Some(session)))
-            })
-        };
-        by_password.map(|token| (token, None)).or_else(by_cookie)
+        if let Some(token) = password.and_then(|shown| self.token(&shown)) {
+            return Some((token, None));
+        }
+        self.tokens.iter().find_map(|token| {
+            let session = self.sessions.of(headers, self.port, &token.sha256)?;
+            Some((token, Some(session)))
+        })
     }
 
     /// Returns the configured token that equals `shown`. Compares all tokens, and each in constant time, so that the time reveals no token.
@@ -179,10 +177,9 @@ impl<'a> Access<'a> {
     fn may_be_of_a_page(&self, headers: &HeaderMap) -> bool {
         let own_host = |host: &HeaderValue| host.to_str().is_ok_and(|host| self.is_own(host));
         let own_origin = |origin: &HeaderValue| {
-            let authority = origin.to_str().ok().and_then(|origin| {
-                let behind = origin.strip_prefix("http://");
-                behind.or_else(|| origin.strip_prefix("https://"))
-            });
+            let origin = origin.to_str().unwrap_or_default();
+            let behind = origin.strip_prefix("http://");
+            let authority = behind.or_else(|| origin.strip_prefix("https://"));
             let host = headers.get(HOST).map(HeaderValue::as_bytes);
             authority
                 .is_some_and(|it| host.is_some_and(|host| host.eq_ignore_ascii_case(it.as_bytes())))

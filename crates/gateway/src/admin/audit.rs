@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use tidegate_net::text::cut;
+use tidegate_overrides::ChangeError;
 use tidegate_overrides::api::Shown;
 use tidegate_overrides::port::Changed;
-use tidegate_overrides::{ChangeError, Previous};
 use tidegate_status::client::Report;
 use tidegate_tower::problem;
 use tokio::sync::Semaphore;
@@ -86,22 +86,19 @@ impl Audit {
                 tokio::task::yield_now().await;
             }
             let name = change.subject.to_string();
-            let previous = |it: &Previous| Shown::previous(&change.subject, it);
             let client = &*cut(&name, MAX_NAME).into_cow();
-            let (before, after) = (
-                written(change.before.as_ref().map(previous)),
-                written(change.after.as_ref().map(Shown::of)),
-            );
-            let (before, after, reason) = (&*before, &*after, &*change.reason);
+            let before = change.before.as_ref();
+            let before = written(before.map(|it| Shown::previous(&change.subject, it)));
+            let after = written(change.after.as_ref().map(Shown::of));
             tracing::info!(
                 target: "audit",
                 action = "override",
                 by = &*self.by,
                 from = %self.from,
                 client,
-                before,
-                after,
-                reason,
+                before = &*before,
+                after = &*after,
+                reason = &*change.reason,
                 "an override was changed"
             );
         }

@@ -49,9 +49,11 @@ impl RunningConfig {
             return Vec::new();
         }
         let planned = fixed::fingerprints(settings);
-        let differs = |(key, was): &(&String, &String)| planned.get(*key) != Some(*was);
-        let differing = self.fixed.iter().filter(differs);
-        differing.map(|(key, _)| key.as_str()).collect()
+        self.fixed
+            .iter()
+            .filter(|(key, was)| planned.get(*key) != Some(*was))
+            .map(|(key, _)| key.as_str())
+            .collect()
     }
 
     /// Describes the running program and its configuration. Removes control characters, because the texts come from another process.

@@ -89,8 +89,8 @@ impl Sessions {
 
     /// Returns the session of a request's cookie, if the cookie belongs to this token and has not expired.
     pub(super) fn of(&self, headers: &HeaderMap, port: u16, token: &[u8; 32]) -> Option<Session> {
-        let (name, now) = (name(port), self.now());
-        credentials::cookies(headers, &name).find_map(|shown| self.read(shown, token, now))
+        let now = self.now();
+        credentials::cookies(headers, &name(port)).find_map(|shown| self.read(shown, token, now))
     }
 
     /// Returns the seconds since the process started.

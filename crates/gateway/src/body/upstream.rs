@@ -114,8 +114,8 @@ impl UpstreamBody {
     /// Returns the side that cut the answer short, if this value is dropped now. For an incomplete answer without an error, the client is
     /// that side, because it has left.
     pub(crate) fn cut(&self) -> Option<Cut> {
-        let by_client = || (!self.is_whole()).then_some(Cut::Client);
-        self.cut.or_else(by_client)
+        self.cut
+            .or_else(|| (!self.is_whole()).then_some(Cut::Client))
     }
 
     /// Cuts the answer short. Closes its connection, or resets its stream.

@@ -122,9 +122,9 @@ fn changes_of_reload(
         .iter()
         .map(|key| format!("warning: a reload cannot change {key}, and it differs from what runs: the reload is refused; restart tidegate to change it"))
         .collect();
-    let changes = limit_keys::changes(&running.limits, &LimitKeys::of(settings));
-    let changes = changes.iter();
-    warnings.extend(changes.map(|change| format!("warning: a reload starts {change}")));
+    for change in limit_keys::changes(&running.limits, &LimitKeys::of(settings)) {
+        warnings.push(format!("warning: a reload starts {change}"));
+    }
     let overrides = overrides::if_any(port)?;
     warnings.extend(lost_plans(settings, &overrides));
     warnings.extend(lost_numbers(settings, &overrides));
@@ -140,14 +140,15 @@ fn untrusted_proxies(settings: &Settings, port: &AdminPort) -> Result<Vec<String
         Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => return Ok(Vec::new()),
         answer => answer?,
     };
-    let trusts = |address: &str| {
-        let address = address.parse();
-        address.is_ok_and(|address| settings.clients.trusted.contains(address))
-    };
-    let proxies = status.untrusted_proxies.iter();
-    let proxies = proxies.filter(|it| trusts(&it.address) == (it.header == "missing"));
-    let warnings = proxies.map(|it| format!("warning: {}", crate::remote::plain(&it.text)));
-    Ok(warnings.collect())
+    let mut warnings = Vec::new();
+    for proxy in status.untrusted_proxies {
+        let address = proxy.address.parse();
+        let is_trusted = address.is_ok_and(|it| settings.clients.trusted.contains(it));
+        if is_trusted == (proxy.header == "missing") {
+            warnings.push(format!("warning: {}", crate::remote::plain(&proxy.text)));
+        }
+    }
+    Ok(warnings)
 }
 
 /// Returns a warning for each plan that overrides name and this configuration lacks.

@@ -59,9 +59,10 @@ pub(super) struct Question {
 /// Prints the route, client, limits and keys of the request.
 pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let (settings, _) = super::load(config)?;
-    let certificate = question.client_cert.as_ref();
-    let certificate = certificate.map(|file| ClientCertificate::read(file));
-    let certificate = certificate.transpose().map_err(Failure::usage)?;
+    let certificate = match &question.client_cert {
+        None => None,
+        Some(file) => Some(ClientCertificate::read(file).map_err(Failure::usage)?),
+    };
     let overriding = match &question.admin {
         None => Overriding::default(),
         Some(url) => Overriding::ask(&question.token.ports(std::slice::from_ref(url), config)?)?,
@@ -106,10 +107,9 @@ pub(super) fn explain(
     if let Ok(target) = &target
         && !is_preflight
     {
-        let passed = routes.here(target).take_while(|at| *at < taken);
-        let _ = passed
-            .map(|at| routes.at(at))
-            .try_for_each(|route| passed_over(&mut text, route, target, &question.method));
+        for at in routes.here(target).take_while(|at| *at < taken) {
+            let _ = passed_over(&mut text, routes.at(at), target, &question.method);
+        }
     }
     if is_preflight {
         let _ = writeln!(
@@ -370,9 +370,10 @@ impl Question {
 }
 
 fn url(text: &str) -> Result<Uri, String> {
-    let url = text.parse::<Uri>().ok();
-    let url = url.filter(|url| url.path().starts_with('/'));
-    url.ok_or_else(|| "a URL is http://host/path, or a path alone".to_owned())
+    match text.parse::<Uri>() {
+        Ok(url) if url.path().starts_with('/') => Ok(url),
+        _ => Err("a URL is http://host/path, or a path alone".to_owned()),
+    }
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {

@@ -71,21 +71,12 @@ fn exists(config: &Path) -> Failure {
 
 /// Returns the text of the file. Quotes values that are not plain words as JSON, which is valid YAML.
 fn text(options: &Options) -> String {
-    let is_plain = |value: &str| {
-        let sign = |c: char| c.is_ascii_alphanumeric() || "./:-".contains(c);
-        value.chars().all(sign) && value.starts_with(char::is_alphanumeric) && !value.ends_with(':')
-    };
-    let quoted = |value: &str| match is_plain(value) {
-        true => value.to_owned(),
-        false => serde_json::Value::from(value).to_string(),
-    };
     let upstream = options.upstream.as_deref().unwrap_or_default();
     let proxies: Vec<_> = match options.trusted_proxies.trim() {
         "none" => Vec::new(),
         networks => networks.split(',').map(str::trim).map(quoted).collect(),
     };
-    let comment = |line: &str| line.trim_start().starts_with('#');
-    let fill = |line: &str| match comment(line) {
+    let fill = |line: &str| match line.trim_start().starts_with('#') {
         // Control characters are replaced, because a line break would end the comment.
         true => line
             .replace("BURST", &options.burst.replace(char::is_control, " "))
@@ -98,6 +89,17 @@ fn text(options: &Options) -> String {
             .replace("UPSTREAM", &quoted(upstream)),
     };
     TEMPLATE.lines().map(|line| fill(line) + "\n").collect()
+}
+
+fn quoted(value: &str) -> String {
+    let is_plain_sign = |c: char| c.is_ascii_alphanumeric() || "./:-".contains(c);
+    let is_plain = value.chars().all(is_plain_sign)
+        && value.starts_with(char::is_alphanumeric)
+        && !value.ends_with(':');
+    match is_plain {
+        true => value.to_owned(),
+        false => serde_json::Value::from(value).to_string(),
+    }
 }
 
 fn next_steps(config: &Path, options: &Options) -> String {
@@ -125,9 +127,12 @@ fn ask(
         upstream: Some("http://127.0.0.1:9000".into()),
         ..options.clone()
     };
-    let upstream = |options: &mut Options, value| options.upstream = Some(value);
     let questions: [Question; 5] = [
-        ("URL of your API", "http://127.0.0.1:9000".into(), upstream),
+        (
+            "URL of your API",
+            "http://127.0.0.1:9000".into(),
+            |options, value| options.upstream = Some(value),
+        ),
         ("Listen on", options.listen.clone(), |options, value| {
             options.listen = value
         }),

@@ -89,14 +89,13 @@ impl Reloads {
     /// causes another load.
     fn watch(&mut self, stamps: &Stamps, error: Option<&ReloadError>) {
         let named = error.into_iter().flat_map(ReloadError::files);
-        let files = std::iter::once(&*self.path).chain(named);
-        let stamp = |path: &Path| {
+        let mut loaded = Stamps::new();
+        for path in std::iter::once(&*self.path).chain(named) {
             let before = stamps.get(path).copied();
-            let stamp = before.unwrap_or_else(|| Stamp::of(path));
-            (path.to_owned(), stamp)
-        };
-        self.loaded = files.map(stamp).collect();
-        self.last_check = self.loaded.clone();
+            loaded.insert(path.to_owned(), before.unwrap_or_else(|| Stamp::of(path)));
+        }
+        self.last_check = loaded.clone();
+        self.loaded = loaded;
     }
 
     async fn reload(&mut self, reloader: &Reloader, cause: Cause) {

@@ -13,12 +13,12 @@ use crate::request::target::Target;
 
 /// Replays access logs against each of these configurations.
 pub(super) fn run(configs: &[PathBuf], options: &Options) -> Result<(), Failure> {
-    let loaded = configs.iter().map(|config| {
+    let mut loaded: Vec<(String, Settings, Finder)> = Vec::new();
+    for config in configs {
         let (settings, _) = super::load(config)?;
         let routes = Routes::new(&settings.routes, |_| ());
-        Ok((config.display().to_string(), settings, Finder(routes)))
-    });
-    let loaded: Vec<(String, Settings, Finder)> = loaded.collect::<Result<_, Failure>>()?;
+        loaded.push((config.display().to_string(), settings, Finder(routes)));
+    }
     let trials = loaded.iter().map(|(name, settings, router)| Trial {
         name,
         settings,

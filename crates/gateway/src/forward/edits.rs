@@ -26,8 +26,8 @@ pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: u
     let path = path.path();
     let mut slashes = path.match_indices('/').map(|(at, _)| at);
     let end = slashes.nth(count).unwrap_or(path.len());
-    let outer = headers.get(X_FORWARDED_PREFIX);
-    let outer = outer
+    let outer = headers
+        .get(X_FORWARDED_PREFIX)
         .and_then(|outer| outer.to_str().ok())
         .unwrap_or_default();
     let prefix = format!("{}{}", outer.trim_end_matches('/'), &path[..end]);

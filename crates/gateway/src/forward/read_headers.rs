@@ -32,10 +32,13 @@ impl ReadHeaders {
             Per::Header(name) => Some(name),
             _ => None,
         });
-        let all = clients.read_headers().chain(costs).chain(counted);
-        let all = all.chain(matched);
-        let all = all.map(|name| (name.clone(), folded(name.as_str()).into()));
-        let all: Box<[(HeaderName, Box<str>)]> = all.collect();
+        let all: Box<[(HeaderName, Box<str>)]> = clients
+            .read_headers()
+            .chain(costs)
+            .chain(counted)
+            .chain(matched)
+            .map(|name| (name.clone(), folded(name.as_str()).into()))
+            .collect();
         Self {
             vouched: clients.vouched_headers().cloned().collect(),
             has_odd: all.iter().any(|(name, _)| is_odd(name.as_str())),

@@ -317,11 +317,9 @@ impl Forwarding {
     }
 
     fn is_too_large(&self, headers: &HeaderMap) -> bool {
-        let length = headers
+        headers
             .get(CONTENT_LENGTH)
-            .and_then(|length| length.to_str().ok());
-        let length = length.and_then(|length| length.parse::<u64>().ok());
-        length
+            .and_then(|length| length.to_str().ok()?.parse::<u64>().ok())
             .zip(self.settings.max_body)
             .is_some_and(|(length, most)| length > most)
     }

@@ -67,12 +67,10 @@ enum Expected {
 }
 
 fn expected(text: &str) -> Result<Expected, String> {
-    match text {
-        "none" => Ok(Expected::Nothing),
-        version => {
-            let version = version.parse().ok().map(Expected::Version);
-            version.ok_or_else(|| "a version is a number; `none` stands for no override".to_owned())
-        }
+    match (text, text.parse::<u64>()) {
+        ("none", _) => Ok(Expected::Nothing),
+        (_, Ok(version)) => Ok(Expected::Version(version)),
+        _ => Err("a version is a number; `none` stands for no override".to_owned()),
     }
 }
 

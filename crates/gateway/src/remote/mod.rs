@@ -34,11 +34,11 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 
 /// Replaces control characters, and characters that reverse the direction of text: names can contain both.
 pub(crate) fn plain(lines: &str) -> String {
-    let line = |char| match char {
+    let printable = |char| match char {
         '\n' | '\t' => char,
         char => tidegate_status::shown(char),
     };
-    lines.chars().map(line).collect()
+    lines.chars().map(printable).collect()
 }
 
 /// Prints to standard output. If the reader has closed it, the text is dropped without an error.

@@ -117,8 +117,7 @@ fn document(overrides: &[Shown]) -> Result<String, Failure> {
     let mut text = "{\"overrides\": [".to_owned();
     for (index, it) in overrides.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
-        let line = serde_json::to_string(it).map_err(Failure::failed)?;
-        let line = shown_json(&line);
+        let line = shown_json(&serde_json::to_string(it).map_err(Failure::failed)?);
         // Writing to a String cannot fail.
         let _ = write!(text, "{comma}\n  {line}");
     }

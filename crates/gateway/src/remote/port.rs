@@ -63,15 +63,15 @@ impl TokenSource {
             return Ok(vec![AdminPort { address, token }]);
         }
         // With a URL, the configuration is optional. If it cannot be read, its token is not sent.
-        let configured = || load(config).ok()?.0.admin.token;
-        let token = token.or_else(configured);
-        let port = |url: &String| {
-            Ok(AdminPort {
+        let token = token.or_else(|| load(config).ok()?.0.admin.token);
+        let mut ports = Vec::new();
+        for url in urls {
+            ports.push(AdminPort {
                 address: Address::of_url(url)?,
                 token: token.clone(),
-            })
-        };
-        urls.iter().map(port).collect()
+            });
+        }
+        Ok(ports)
     }
 }
 
@@ -190,11 +190,11 @@ pub(crate) fn read(admin: &AdminPort, call: Call) -> Result<Vec<u8>, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let answer = runtime.map_err(Failure::failed)?.block_on(async {
         let result = tokio::time::timeout(DEADLINE, exchange(admin, call)).await;
-        let late = || {
+        result.unwrap_or_else(|_| {
             let (name, seconds) = (admin.name(), DEADLINE.as_secs());
-            Failure::failed(format!("{name}: no answer within {seconds} s"))
-        };
-        result.unwrap_or_else(|_| Err(late()))
+            let text = format!("{name}: no answer within {seconds} s");
+            Err(Failure::failed(text))
+        })
     })?;
     Ok(answer.into())
 }
@@ -260,10 +260,10 @@ fn detail(body: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let detail = problem
         .as_ref()
-        .and_then(|problem| problem["detail"].as_str());
-    // Answers about health are plain text.
-    let line = || std::str::from_utf8(body).ok()?.lines().next();
-    let detail = detail.or_else(line).filter(|it| it.len() <= MAX_DETAIL);
-    let detail = detail.unwrap_or("an answer without a reason");
+        .and_then(|problem| problem["detail"].as_str())
+        // Answers about health are plain text.
+        .or_else(|| std::str::from_utf8(body).ok()?.lines().next())
+        .filter(|it| it.len() <= MAX_DETAIL)
+        .unwrap_or("an answer without a reason");
     detail.chars().map(tidegate_status::shown).collect()
 }

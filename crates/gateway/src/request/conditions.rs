@@ -42,12 +42,12 @@ pub(crate) fn meets(
 ) -> Met {
     let parameters = conditions.query.iter();
     let parameters = parameters.map(|(name, value)| has_parameter(query, name, value));
-    let has_header = |(name, value): &(HeaderName, HeaderValue)| match is_preflight {
+    let header_met = |(name, value): &(HeaderName, HeaderValue)| match is_preflight {
         true => names_header(headers, name),
         false => has_header(headers, name, value),
     };
     let mut all = Met::Yes;
-    for met in parameters.chain(conditions.headers.iter().map(has_header)) {
+    for met in parameters.chain(conditions.headers.iter().map(header_met)) {
         match met {
             Met::No => return Met::No,
             Met::Unclear => all = Met::Unclear,
@@ -58,8 +58,7 @@ pub(crate) fn meets(
 }
 
 pub(crate) fn has_parameter(query: Option<&str>, name: &str, value: &str) -> Met {
-    let values = query.into_iter();
-    let values = values.flat_map(|query| query_values(query, name));
+    let values = query.into_iter().flat_map(|it| query_values(it, name));
     Met::by(values, |it| *it == *value.as_bytes())
 }
 

@@ -52,13 +52,13 @@ impl Cors {
             (ACCESS_CONTROL_ALLOW_HEADERS, headers),
             (ACCESS_CONTROL_MAX_AGE, max_age),
         ];
-        let preflight = preflight.into_iter();
         let expose = list(settings.expose.iter().map(HeaderName::as_str));
         Self {
             origins: settings.origins.clone(),
             credentials: settings.credentials,
             expose: expose.unwrap_or(HeaderValue::from_static("")),
             preflight: preflight
+                .into_iter()
                 .filter_map(|(name, value)| Some((name, value?)))
                 .collect(),
         }
@@ -87,9 +87,7 @@ impl Cors {
             Origins::Any => HeaderValue::from_static("*"),
             Origins::Listed(listed) => {
                 vary_by_origin(headers);
-                let is_listed =
-                    |origin: &HeaderValue| listed.iter().any(|it| it.matches(origin.as_bytes()));
-                match origin.filter(is_listed) {
+                match origin.filter(|own| listed.iter().any(|it| it.matches(own.as_bytes()))) {
                     Some(origin) => origin,
                     None => return,
                 }

@@ -93,11 +93,11 @@ const fn code(status: StatusCode) -> u16 {
 fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
     let problem = answer.body().whole();
     let problem = problem.and_then(|body| serde_json::from_slice::<serde_json::Value>(body).ok());
-    let detail = problem
+    problem
         .as_ref()
-        .and_then(|problem| problem["detail"].as_str());
-    let name = || meant.canonical_reason().unwrap_or_default();
-    detail.unwrap_or_else(name).to_owned()
+        .and_then(|problem| problem["detail"].as_str())
+        .unwrap_or_else(|| meant.canonical_reason().unwrap_or_default())
+        .to_owned()
 }
 
 /// Escapes all bytes except printable ASCII, and escapes `%`.

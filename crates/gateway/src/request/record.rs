@@ -164,10 +164,9 @@ impl RequestEnd {
     /// Reads the cost in the part that was passed to the connection. No further part may be passed on before this function is ready.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &self.in_flight {
-            Some(in_flight) => {
-                let read = |part: &[u8]| in_flight.read_step(part);
-                self.unread.poll_read(read, context)
-            }
+            Some(in_flight) => self
+                .unread
+                .poll_read(|part| in_flight.read_step(part), context),
             None => Poll::Ready(()),
         }
     }

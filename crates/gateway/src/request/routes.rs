@@ -219,16 +219,16 @@ impl Place {
 
 /// Returns the names in a route's path pattern by which its limits split their budgets (`per`).
 fn counted(settings: &RouteSettings) -> Vec<Arc<str>> {
-    let per = settings
+    settings
         .policy
         .rules
         .iter()
-        .flat_map(|rule| rule.per.iter());
-    let names = per.filter_map(|per| match per {
-        Per::Path(name) => Some(name.clone()),
-        _ => None,
-    });
-    names.collect()
+        .flat_map(|rule| rule.per.iter())
+        .filter_map(|per| match per {
+            Per::Path(name) => Some(name.clone()),
+            _ => None,
+        })
+        .collect()
 }
 
 const UNCLEAR: Problem = Problem::new(

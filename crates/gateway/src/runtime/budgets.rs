@@ -117,8 +117,7 @@ impl Budgets {
         let own = budgets.own.iter();
         let (limits, without_store) = match self.store.peek(&charges).await {
             Ok(outlooks) => {
-                let standings = own.zip(&outlooks);
-                let standings = standings.map(|(own, outlook)| own.standing(outlook));
+                let standings = own.zip(&outlooks).map(|(own, it)| own.standing(it));
                 (standings.collect(), None)
             }
             Err(error) => {

@@ -1,7 +1,6 @@
 //! The parts that outlive every reload. They make a snapshot from settings.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -56,13 +55,11 @@ impl Runtime {
         let limit_keys = LimitKeys::of(&settings);
         let fixed = fixed::fingerprints(&settings);
         let previous = before.map_or(&[][..], |before| &before.jwks);
-        let jwks = settings
-            .jwks
-            .into_iter()
-            .map(|settings| Jwks::new(settings, previous));
-        let jwks = jwks.map(|set| set.map(Arc::new));
-        let jwks = jwks.collect::<io::Result<_>>();
-        let jwks = jwks.map_err(StartError::Authorities)?;
+        let mut jwks = Vec::new();
+        for settings in settings.jwks {
+            let set = Jwks::new(settings, previous).map_err(StartError::Authorities)?;
+            jwks.push(Arc::new(set));
+        }
         let overrides = Overrides {
             table: self.overrides.table.clone(),
             plans: settings.plans,
@@ -72,9 +69,9 @@ impl Runtime {
             settings.clients.take_key_uses(&before.stack.clients);
         }
         let metrics = &self.metrics;
-        let traces = before.map(|before| &before.stack.traces);
-        let traces = Traces::start(settings.tracing, traces, || metrics.traces());
-        let traces = traces.map_err(StartError::Collector)?;
+        let running = before.map(|before| &before.stack.traces);
+        let traces = Traces::start(settings.tracing, running, || metrics.traces())
+            .map_err(StartError::Collector)?;
         let upstreams = upstreams(&settings.routes, before, metrics);
         let matched = matched_headers(&settings.routes);
         let unmatched = settings.unmatched;
@@ -90,10 +87,11 @@ impl Runtime {
         let limits = budgets.limits();
         let limits: HashSet<_> = limits.iter().map(|limit| limit.id()).collect();
         self.store.memory().divide(limits.len());
-        let make = |route| self.route(route, &budgets, &upstreams, &matched);
         let route_metrics = RouteMetrics::new(metrics, &unmatched.route, unmatched.rules.iter());
         let stack = Stack {
-            routes: Routes::new(&settings.routes, make),
+            routes: Routes::new(&settings.routes, |route| {
+                self.route(route, &budgets, &upstreams, &matched)
+            }),
             unmatched_metrics: Arc::new(route_metrics),
             access: unmatched.access.clone(),
             overrides: self.overrides.table.clone(),

@@ -7,7 +7,6 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_identity::ClientPlan;
 use tidegate_tower::{Per, Policy, Rule};
 
 use tidegate_config::Settings;
@@ -73,20 +72,15 @@ impl LimitKeys {
     }
 
     fn new(rule: &Rule, policy: &Policy, settings: &Settings) -> Self {
-        let has_address = |per: &Per| matches!(per, Per::Client | Per::Ip);
-        let has_budget = |plan: &&ClientPlan| rule.has_budget_for(plan);
-        let of_plans = settings.plans.iter().filter(has_budget);
+        let has_address = rule.per.contains(&Per::Client) || rule.per.contains(&Per::Ip);
+        let plans = settings.plans.iter().filter(|it| rule.has_budget_for(it));
         let mut keys = Self {
             limit: rule.limit.name().to_owned(),
             kind: rule.limit.quota().kind(),
             per: rule.per.iter().map(Per::to_string).collect(),
-            ipv6_prefix: rule
-                .per
-                .iter()
-                .any(has_address)
-                .then_some(settings.clients.ipv6_prefix),
+            ipv6_prefix: has_address.then_some(settings.clients.ipv6_prefix),
             routes: Vec::new(),
-            plans: of_plans.map(|plan| plan.name().to_owned()).collect(),
+            plans: plans.map(|plan| plan.name().to_owned()).collect(),
         };
         keys.add_route(rule, policy);
         keys
@@ -124,20 +118,18 @@ impl LimitKeys {
     }
 
     /// Returns the plans whose clients lose the limit's state, each with the reason.
-    fn differs_for_plans(&self, before: &Self) -> impl Iterator<Item = (String, String)> {
-        let others = |plans: &[String], reference: &[String], why: &str| {
-            let others = plans.iter().filter(|plan| !reference.contains(plan));
-            let others = others.map(|plan| {
-                (
-                    plan.clone(),
-                    format!("the plan has {why}numbers of its own now"),
-                )
-            });
-            others.collect::<Vec<_>>()
-        };
-        let gained = others(&self.plans, &before.plans, "");
-        let lost = others(&before.plans, &self.plans, "no ");
-        gained.into_iter().chain(lost)
+    fn differs_for_plans(&self, before: &Self) -> Vec<(String, String)> {
+        let mut differing = Vec::new();
+        for (plans, others, no) in [
+            (&self.plans, &before.plans, ""),
+            (&before.plans, &self.plans, "no "),
+        ] {
+            for plan in plans.iter().filter(|plan| !others.contains(plan)) {
+                let why = format!("the plan has {no}numbers of its own now");
+                differing.push((plan.clone(), why));
+            }
+        }
+        differing
     }
 }
 
@@ -154,9 +146,11 @@ pub(crate) fn changes(before: &[LimitKeys], after: &[LimitKeys]) -> Vec<Change> 
         };
         match now.differs(then) {
             Some(why) => add(None, why),
-            None => now
-                .differs_for_plans(then)
-                .for_each(|(plan, why)| add(Some(plan), why)),
+            None => {
+                for (plan, why) in now.differs_for_plans(then) {
+                    add(Some(plan), why);
+                }
+            }
         }
     }
     changes
