@@ -77,12 +77,16 @@ impl AdminConnections {
         let mut open = self.open.lock();
         let is_of_ip = |one: &Open| one.ip == ip && !one.has_stream();
         let of_ip = open.iter().filter(|one| is_of_ip(one)).count();
-        let gives_way = |one: &Open| of_ip < MOST_OF_IP || is_of_ip(one);
         let is_full = of_ip >= MOST_OF_IP || open.len() >= MOST.min(descriptors::shares().admin);
         if is_full {
-            let candidates = open.iter().enumerate().filter(|(_, one)| gives_way(one));
-            let idle = candidates.map(|(at, one)| (one.idle_since.load(Ordering::Relaxed), at));
-            let Some((_, at)) = idle.filter(|(since, _)| *since != BUSY).min() else {
+            let longest_idle = open
+                .iter()
+                .enumerate()
+                .filter(|(_, one)| of_ip < MOST_OF_IP || is_of_ip(one))
+                .map(|(at, one)| (one.idle_since.load(Ordering::Relaxed), at))
+                .filter(|(since, _)| *since != BUSY)
+                .min();
+            let Some((_, at)) = longest_idle else {
                 return;
             };
             open.swap_remove(at).task.abort();
@@ -116,9 +120,8 @@ impl AdminConnection {
     /// with a stream does not change.
     pub fn idle(&self) {
         let now = self.connections.tick();
-        let is_busy = |since: u64| (since == BUSY).then_some(now);
-        let (order, state) = (Ordering::Relaxed, &self.idle_since);
-        let _ = state.fetch_update(order, order, is_busy);
+        let order = Ordering::Relaxed;
+        let _ = self.idle_since.compare_exchange(BUSY, now, order, order);
     }
 
     /// Marks the answer as a stream.

@@ -46,11 +46,11 @@ pub(crate) enum LimitReached {
 impl ConnectionLimit {
     /// Returns a permit, or the bound that is reached.
     pub(crate) fn take(self: &Arc<Self>, bounds: Bounds) -> Result<ConnectionPermit, LimitReached> {
-        let more = |open: usize| (open < bounds.total).then_some(open + 1);
-        let open = self
-            .open
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        open.map_err(|_| LimitReached::Total)?;
+        self.open
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
+                (open < bounds.total).then_some(open + 1)
+            })
+            .map_err(|_| LimitReached::Total)?;
         let mut permit = ConnectionPermit {
             limit: self.clone(),
             ip: None,

@@ -25,6 +25,5 @@ pub(crate) async fn last_call(end: impl Future<Output = ()>) {
 /// Waits until the process is short of memory.
 pub(crate) async fn memory_short(pressure: &mut watch::Receiver<Pressure>) {
     // The sender exists until the server ends, so the wait has no error.
-    let short = |pressure: &Pressure| *pressure != Pressure::None;
-    let _ = pressure.wait_for(short).await;
+    let _ = pressure.wait_for(|it| *it != Pressure::None).await;
 }

@@ -143,12 +143,12 @@ impl UntrustedProxies {
     /// Returns the networks that were added since the last call.
     pub fn news(&self) -> Vec<UntrustedProxy> {
         let mut networks = self.networks.lock();
-        let new = networks.iter_mut().filter(|it| it.is_new);
-        new.map(|it| {
+        let mut news = Vec::new();
+        for it in networks.iter_mut().filter(|it| it.is_new) {
             it.is_new = false;
-            *it
-        })
-        .collect()
+            news.push(*it);
+        }
+        news
     }
 }
 
