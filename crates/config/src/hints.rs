@@ -110,9 +110,6 @@ const NOTES: [(&[&str], &str, &str); 16] = [
 
 /// Returns a note on an unknown key. `allowed` are the keys that may stand in its place.
 pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Option<&'static str> {
-    let fits = |(keys, place, _): &&(&[&str], &str, &str)| {
-        keys.iter().any(|other| other.eq_ignore_ascii_case(key)) && allowed.contains(place)
-    };
     // YAML reads `{ capacity: 1,000 }` as the keys `capacity` and `000`.
     if key.len() == 3 && key.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some("a number has no commas: write 1000 for 1,000");
@@ -125,7 +122,10 @@ pub(crate) fn unknown_key(key: &str, allowed: &[&str]) -> Option<&'static str> {
     if key.starts_with("x-") {
         return Some("extension keys are not read: an anchor stands at the first use of its value");
     }
-    NOTES.iter().find(fits).map(|(_, _, note)| *note)
+    let fitting = NOTES.iter().find(|(keys, place, _)| {
+        keys.iter().any(|other| other.eq_ignore_ascii_case(key)) && allowed.contains(place)
+    });
+    fitting.map(|(_, _, note)| *note)
 }
 
 #[cfg(test)]

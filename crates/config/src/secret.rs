@@ -61,7 +61,7 @@ pub(crate) fn filled_in(text: &str) -> Result<(), Fault> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-. |".contains(c);
     // `$name` may be a good secret, so only `$NAME` in capitals is a placeholder.
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let is_placeholder = |(start, end): &(&str, &str)| {
+    let is_placeholder = PLACEHOLDERS.iter().any(|(start, end)| {
         let name = text
             .strip_prefix(start)
             .and_then(|rest| rest.strip_suffix(end));
@@ -69,8 +69,8 @@ pub(crate) fn filled_in(text: &str) -> Result<(), Fault> {
             "" => !name.is_empty() && name.chars().all(is_name),
             _ => !name.is_empty() && name.chars().all(is_word),
         })
-    };
-    match PLACEHOLDERS.iter().any(is_placeholder) {
+    });
+    match is_placeholder {
         true => Err(Fault::Because(
             "this is a placeholder: `$NAME`, `$(NAME)`, `{{ … }}` and `%NAME%` are not filled in here; a variable is written ${NAME}",
         )),

@@ -52,8 +52,8 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
     if text.trim().is_empty() {
         // Another program may be writing the file at this moment. Without this error, no client would be denied until the program has
         // finished.
-        let problem = Problem::new(None, "this file is empty");
-        let problem = problem.note("a file without networks has a comment: # none");
+        let problem = Problem::new(None, "this file is empty")
+            .note("a file without networks has a comment: # none");
         return Err(source.refuse(vec![problem]));
     }
     let mut networks = NetworkTable::default();

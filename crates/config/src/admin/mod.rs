@@ -146,9 +146,8 @@ pub(crate) fn admin(
             role: Role::Write,
         });
     }
-    let hosts = block.and_then(|admin| admin.hosts.as_ref());
-    let hosts = hosts.into_iter().flatten();
-    let hosts = hosts.filter_map(|host| check.read(host)).collect();
+    let written_hosts = block.iter().flat_map(|admin| admin.hosts.iter().flatten());
+    let hosts = written_hosts.filter_map(|host| check.read(host)).collect();
     let address = match address {
         Some(scalar) => take(check, taken, scalar)?,
         None => {

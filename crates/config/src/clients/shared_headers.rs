@@ -13,16 +13,10 @@ pub(crate) fn shared_headers(
     written: &[Spanned<WrittenSource>],
     sources: &[ClientSource],
 ) {
-    let is_shared = |header| {
-        sources
-            .iter()
-            .filter(|it| it.header() == Some(header))
-            .count()
-            > 1
-    };
     let rejecting = written.iter().zip(sources).find_map(|(written, source)| {
         let header = source.header().filter(|_| source.rejects())?;
-        is_shared(header).then_some((written, header))
+        let same = sources.iter().filter(|it| it.header() == Some(header));
+        (same.count() > 1).then_some((written, header))
     });
     let Some((Spanned { value, place }, header)) = rejecting else {
         return;

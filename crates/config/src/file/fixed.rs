@@ -14,11 +14,10 @@ use crate::store::redis::Redis;
 /// Returns the parts of the store that no reload may change.
 pub(crate) fn fixed_store(check: &mut Check<'_>, file: &File, store: &StoreSettings) -> FixedStore {
     match (store, &file.store) {
-        (StoreSettings::Redis(options), Some(SingleOr::Block(written))) => {
-            let redis = written.value.redis.as_ref();
-            let redis = redis.map(|written| fixed_redis(check, written, options));
-            redis.map_or(FixedStore::Memory, |redis| FixedStore::Redis(redis.into()))
-        }
+        (StoreSettings::Redis(options), Some(SingleOr::Block(store))) => match &store.value.redis {
+            Some(written) => FixedStore::Redis(fixed_redis(check, written, options).into()),
+            None => FixedStore::Memory,
+        },
         _ => FixedStore::Memory,
     }
 }

@@ -149,8 +149,8 @@ impl File {
     /// Returns the names of limits that requests are charged to.
     fn listed_limits(&self) -> impl Iterator<Item = &Scalar<LimitName>> {
         let routes = self.routes.iter().flat_map(|routes| &routes.value);
-        let routes = routes.flat_map(|route| route.value.limits.iter().flatten());
-        self.always.iter().flatten().chain(routes)
+        let of_routes = routes.flat_map(|route| route.value.limits.iter().flatten());
+        self.always.iter().flatten().chain(of_routes)
     }
 }
 
@@ -201,8 +201,8 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     store::redis::useless_sync(check, file.redis(), &limits);
     let always = file.always.as_deref().unwrap_or_default();
     let always = limits::rules_of(check, always, &rules, "`always`");
-    let answers = Answers::default();
-    let answers = answers::answers(check, file.headers.as_ref(), file.reject.as_ref(), &answers);
+    let usual = Answers::default();
+    let answers = answers::answers(check, file.headers.as_ref(), file.reject.as_ref(), &usual);
     let unmatched = Policy {
         route: "none".into(),
         always: always.len(),

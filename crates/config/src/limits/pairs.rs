@@ -19,8 +19,8 @@ pub(super) fn pairs(check: &mut Check<'_>, written: Option<&Named<WrittenLimit>>
     let limits = written.into_iter().flat_map(|limits| &limits.0);
     for scalars in limits.filter_map(|(_, limit)| limit.per.as_ref()) {
         let find = |is: fn(&Per) -> bool| {
-            let is_it = |scalar: &&Scalar<Per>| Per::read(&scalar.raw).is_ok_and(|per| is(&per));
-            scalars.iter().find(is_it)
+            let mut scalars = scalars.iter();
+            scalars.find(|scalar| Per::read(&scalar.raw).is_ok_and(|per| is(&per)))
         };
         let address = find(|per| matches!(per, Per::Ip | Per::Network(_)));
         if let Some((Scalar { raw, place, .. }, address)) = find(is_identity).zip(address) {

@@ -105,8 +105,7 @@ pub(crate) fn plans(
             };
             let quota = plan_quota(check, "a plan", scalar, written, rule, limits);
             if let (Some(quota), Some(plan)) = (quota, &plan) {
-                let with = |quota| rule.limit.with_quota(quota).of_plan(plan.name());
-                let limit = limit_with(rule, quota, with);
+                let limit = limit_with(rule, quota, |limit| limit.of_plan(plan.name()));
                 let same = || vec![Some(rule.limit.clone()); plans.iter().len()];
                 changed.entry(name).or_insert_with(same)[plan.index()] = limit;
             }
@@ -183,32 +182,30 @@ pub(crate) fn unused_plans(
     let given: HashSet<_> = keys
         .filter_map(|key| filled(check, key.value.plan.as_ref()?))
         .collect();
-    let has_members = |quotas: &Named<WrittenQuota>| {
+    for (name, quotas) in plans() {
         let mut lists = quotas.0.iter().filter(|(key, _)| key.raw == MEMBERS);
-        lists.any(|(_, list)| listed(list).is_some_and(|list| !list.is_empty()))
-    };
-    let named = plans().filter_map(|(name, quotas)| Some((name, filled(check, name)?, quotas)));
-    let unused: Vec<_> = named
-        .filter(|(_, plan, quotas)| !given.contains(plan) && !has_members(quotas))
-        .collect();
-    for (name, plan, _) in unused {
-        let message = format!("no client has the plan `{plan}`");
-        let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`, networks and users by `members`";
-        check.warn(Problem::new(name.place, message).note(note));
+        if let Some(plan) = filled(check, name)
+            && !given.contains(&plan)
+            && !lists.any(|(_, list)| listed(list).is_some_and(|list| !list.is_empty()))
+        {
+            let message = format!("no client has the plan `{plan}`");
+            let note = "a listed API key gets one by `plan`, a token's user by `plan_claim`, networks and users by `members`";
+            check.warn(Problem::new(name.place, message).note(note));
+        }
     }
 }
 
-/// Returns the rule's limit with this quota. `with` makes the changed limit. If the quota equals the limit's own, returns the limit itself.
-/// Without a quota, returns `None`, which means unlimited.
+/// Returns the rule's limit with this quota, changed by `with`. If the quota equals the limit's own, returns the limit itself. Without a
+/// quota, returns `None`, which means unlimited.
 pub(crate) fn limit_with(
     rule: &Rule,
     quota: Option<Quota>,
-    with: impl FnOnce(Quota) -> Limit,
+    with: impl FnOnce(Limit) -> Limit,
 ) -> Option<Arc<Limit>> {
     let quota = quota?;
     Some(match quota == *rule.limit.quota() {
         true => rule.limit.clone(),
-        false => Arc::new(with(quota)),
+        false => Arc::new(with(rule.limit.with_quota(quota))),
     })
 }
 

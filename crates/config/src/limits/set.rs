@@ -46,9 +46,8 @@ fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
     let mut check = Check::new(&source, &|_| None);
     let limit_name = Scalar::new(name.to_owned(), None);
     let quota = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);
-    let with = |quota| rule.limit.with_quota(quota).of_override();
     quota
         .filter(|_| check.problems.is_empty())
-        .map(|quota| limit_with(rule, quota, with))
+        .map(|quota| limit_with(rule, quota, Limit::of_override))
         .ok_or(check.problems)
 }

@@ -225,8 +225,7 @@ fn access_filter(check: &mut Check<'_>, access: &AccessLog) -> Option<AccessFilt
     }
     let statuses = status.iter().filter_map(|scalar| check.read(scalar));
     let statuses = statuses.map(|StatusRange(from, to)| (from, to)).collect();
-    let outcomes = outcome.iter().filter_map(|scalar| check.read(scalar));
-    let outcomes = outcomes.collect();
+    let outcomes = outcome.iter().filter_map(|it| check.read(it)).collect();
     Some(AccessFilter {
         statuses,
         outcomes,

@@ -33,11 +33,11 @@ pub(crate) fn health(
     let scalar = written?;
     let HealthPath(path) = check.read(scalar)?;
     let path = path.to_string();
-    let hides = |route: &&RouteSettings| {
+    let hidden = routes.iter().find(|route| {
         let own = &route.shape.path;
         !own.has_rest() && own.matches(&path)
-    };
-    if let Some(route) = routes.iter().find(hides) {
+    });
+    if let Some(route) = hidden {
         let message = format!("the route `{}` has this path as well", route.name);
         let note = "GET, HEAD and OPTIONS of it are answered by `health`, and reach no upstream";
         check.warn(Problem::new(scalar.place, message).note(note));

@@ -39,11 +39,10 @@ pub(crate) fn upgrades(
     servers: &[ServerSettings],
 ) -> Box<[Box<str>]> {
     let scalars = written.unwrap_or_default();
-    let speaks_http2 = |server: &ServerSettings| matches!(server.speaks, Speaks::Http2);
-    if let (Some(scalar), Some(server)) = (
-        scalars.first(),
-        servers.iter().find(|server| speaks_http2(server)),
-    ) {
+    let http2 = servers
+        .iter()
+        .find(|server| matches!(server.speaks, Speaks::Http2));
+    if let (Some(scalar), Some(server)) = (scalars.first(), http2) {
         let message = format!("{server} speaks HTTP/2, in which no request switches protocols");
         let problem = Problem::new(scalar.place, message);
         check.refuse(problem.note("a server at http:// or https:// can"));

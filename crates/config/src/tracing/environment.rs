@@ -26,9 +26,10 @@ pub(super) struct Environment<'c, 'e> {
 impl Environment<'_, '_> {
     /// Returns the name and the value of the first of these variables that is set.
     fn first<const N: usize>(&self, names: [&'static str; N]) -> Option<(&'static str, String)> {
-        let value = |name| (self.check.env)(name).filter(|value| !value.is_empty());
-        let mut names = names.into_iter();
-        names.find_map(|name| Some((name, value(name)?)))
+        names.into_iter().find_map(|name| {
+            let value = (self.check.env)(name).filter(|value| !value.is_empty())?;
+            Some((name, value))
+        })
     }
 
     /// Reads the first of these variables that is set. A wrong value is refused.
@@ -49,8 +50,8 @@ impl Environment<'_, '_> {
 
     /// Refuses a variable. Does not show its value, which may be a secret.
     fn refuse(&mut self, name: &str, what: &str, allowed: &str) {
-        let problem = format!("the environment variable `{name}` is not {what}");
-        let problem = Problem::new(self.place, problem).note(format!("allowed there: {allowed}"));
+        let message = format!("the environment variable `{name}` is not {what}");
+        let problem = Problem::new(self.place, message).note(format!("allowed there: {allowed}"));
         let note = "`tracing` takes from the environment what is not written here";
         self.check.refuse(problem.note(note));
     }
@@ -97,8 +98,9 @@ impl Environment<'_, '_> {
             "always_off" => Some(0.0),
             "traceidratio" => {
                 let names = ["OTEL_TRACES_SAMPLER_ARG"];
-                let share = |text: &str| text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
-                let share = self.read(names, "a share", "a number from 0 to 1", share);
+                let share = self.read(names, "a share", "a number from 0 to 1", |text| {
+                    text.parse().ok().filter(|it| (0.0..=1.0).contains(it))
+                });
                 share.or(Some(1.0))
             }
             _ => {
@@ -117,12 +119,11 @@ impl Environment<'_, '_> {
             "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
             "OTEL_EXPORTER_OTLP_TIMEOUT",
         ];
-        let millis = |text: &str| {
+        let millis = self.read(names, "a time in milliseconds", "1 to 60000", |text| {
             text.parse()
                 .ok()
                 .filter(|it| (1..=LONGEST_TIMEOUT).contains(it))
-        };
-        let millis = self.read(names, "a time in milliseconds", "1 to 60000", millis);
+        });
         millis.map_or(TIMEOUT, Duration::from_millis)
     }
 
@@ -159,9 +160,8 @@ impl Environment<'_, '_> {
             pairs,
         );
         let mut resource = resource.unwrap_or_default();
-        let is_name = |(name, _): &(String, String)| name == "service.name";
-        let named = resource.iter().position(is_name);
-        let named = named.map(|at| resource.remove(at).1);
+        let at = resource.iter().position(|(name, _)| name == "service.name");
+        let named = at.map(|at| resource.remove(at).1);
         let name = self.first(["OTEL_SERVICE_NAME"]).map(|(_, name)| name);
         let name = name.or(named).unwrap_or_else(|| "tidegate".to_owned());
         resource.insert(0, ("service.name".to_owned(), name));
@@ -171,17 +171,16 @@ impl Environment<'_, '_> {
 
 /// Reads pairs such as `name=value,name=value`. The values are escaped as in a URL.
 fn pairs(text: &str) -> Option<Vec<(String, String)>> {
-    let pairs = text
-        .split(',')
+    text.split(',')
         .map(str::trim)
-        .filter(|pair| !pair.is_empty());
-    let pairs = pairs.map(|pair| {
-        let (name, value) = pair.split_once('=')?;
-        let name = name.trim();
-        (!name.is_empty()).then_some(())?;
-        Some((name.to_owned(), decoded_part(value.trim())?))
-    });
-    pairs.collect()
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            let name = name.trim();
+            (!name.is_empty()).then_some(())?;
+            Some((name.to_owned(), decoded_part(value.trim())?))
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -168,25 +168,18 @@ fn group(
         check,
         servers.iter().map(|(server, _, place)| (server, *place)),
     );
-    let has_settings = |tls: &Spanned<WrittenUpstreamTls>| {
-        let WrittenUpstreamTls {
-            ca,
-            server_name,
-            verify,
-            ..
-        } = &tls.value;
-        ca.is_some() || server_name.is_some() || verify.is_some()
-    };
-    if !upstream.tls.as_ref().is_some_and(has_settings) {
+    let tls = upstream.tls.as_ref().map(|tls| &tls.value);
+    if tls.is_none_or(|tls| tls.ca.is_none() && tls.server_name.is_none() && tls.verify.is_none()) {
         for (server, _, place) in &servers {
             address_in_certificate(check, server, *place);
         }
     }
     let usual = &mut upstreams.usual;
     let tls = if own.is_some() { &mut own } else { usual };
-    let plans = servers.into_iter();
-    let plans = plans.map(|server| server_settings(check, server, tls, &upstreams.own));
-    plans.collect()
+    servers
+        .into_iter()
+        .map(|server| server_settings(check, server, tls, &upstreams.own))
+        .collect()
 }
 
 fn written_server(
@@ -286,9 +279,8 @@ fn warn_of_balance(
     let (Some(SingleOr::Block(block)), Some(sticky)) = (&written.balance, &settings.sticky) else {
         return;
     };
-    let is_address = |server: &ServerSettings| server.endpoint().0.parse::<IpAddr>().is_ok();
     if let [server] = &settings.servers[..]
-        && is_address(server)
+        && server.endpoint().0.parse::<IpAddr>().is_ok()
     {
         let message = format!(
             "`balance` chooses among servers, and `{}` has one",
@@ -299,18 +291,17 @@ fn warn_of_balance(
     let Sticky::Cookie(cookie, _) = sticky else {
         return;
     };
-    let is_same = |group: &&Group<'_>| {
-        let sticky = group
-            .settings
-            .as_ref()
-            .and_then(|settings| settings.sticky.as_ref());
-        matches!(sticky, Some(Sticky::Cookie(other, _)) if other == cookie)
-    };
-    if let Some(other) = others.groups.values().find(is_same) {
-        let other = &other.name.raw;
-        let message = format!("the upstream `{other}` sets the cookie `{cookie}`, too");
-        let note = "a client of both under one host loses its server each time: give each upstream a cookie of its own";
-        check.warn(Problem::new(block.place, message).note(note));
+    for group in others.groups.values() {
+        if let Some(settings) = &group.settings
+            && let Some(Sticky::Cookie(same, _)) = &settings.sticky
+            && same == cookie
+        {
+            let other = &group.name.raw;
+            let message = format!("the upstream `{other}` sets the cookie `{cookie}`, too");
+            let note = "a client of both under one host loses its server each time: give each upstream a cookie of its own";
+            check.warn(Problem::new(block.place, message).note(note));
+            break;
+        }
     }
 }
 

@@ -51,12 +51,11 @@ pub(crate) fn elsewhere(
         }
         Err(_) => return,
     };
-    let leads = |own: &&OwnAddress| {
+    let Some(own) = own.iter().find(|own| {
         hosts
             .iter()
             .any(|host| leads(SocketAddr::new(*host, port), own.address))
-    };
-    let Some(own) = own.iter().find(leads) else {
+    }) else {
         return;
     };
     let at = match own.place {

@@ -57,8 +57,10 @@ pub(crate) fn unknown_key(
 /// Returns the real mistake, if the library's error is only a consequence of it.
 fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
     // The messages below quote the text, so a secret source gets none of them.
-    let place = error.location().and_then(Place::of);
-    let place = place.filter(|_| !source.is_secret)?;
+    if source.is_secret {
+        return None;
+    }
+    let place = error.location().and_then(Place::of)?;
     let address = indent::bare_address(place, source);
     address.or_else(|| match error {
         Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => hidden(error, source),
@@ -181,9 +183,9 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
         // Other errors are rare. The first line of the library's text is enough.
         other => {
             let text = other.to_string();
-            let text = text.lines().next().unwrap_or_default();
-            let text = text.split(" at line ").next().unwrap_or_default();
-            not_yaml(text, place, source)
+            let line = text.lines().next().unwrap_or_default();
+            let reason = line.split(" at line ").next().unwrap_or_default();
+            not_yaml(reason, place, source)
         }
     }
 }
@@ -245,12 +247,10 @@ fn first(key: &str, place: Place, source: &Source<'_>) -> Option<Place> {
         let blanks = line.chars().take_while(|c| *c == ' ').count();
         blanks >= indent || line.trim().is_empty() || line.trim().starts_with('#')
     });
-    let is_key = |text: &str| {
-        let text = text.trim_start_matches(['"', '\'']).strip_prefix(key)?;
-        text.trim_start_matches(['"', '\''])
-            .starts_with(':')
-            .then_some(())
-    };
-    map.find(|(_, line)| line.get(indent..).and_then(is_key).is_some())
-        .map(|(line, _)| Place { line, ..place })
+    let (line, _) = map.find(|(_, line)| {
+        let text = line.get(indent..).unwrap_or_default();
+        let after = text.trim_start_matches(['"', '\'']).strip_prefix(key);
+        after.is_some_and(|after| after.trim_start_matches(['"', '\'']).starts_with(':'))
+    })?;
+    Some(Place { line, ..place })
 }

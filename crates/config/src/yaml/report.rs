@@ -266,10 +266,12 @@ impl<'a> Source<'a> {
 
     /// Whether the message of a problem may show its line.
     fn shows(&self, place: Place, problem: &Problem) -> bool {
-        let shown = || self.shown.get_or_init(|| secrets::shown(&self.lines));
+        if self.is_secret || problem.hides_line {
+            return false;
+        }
+        let shown = self.shown.get_or_init(|| secrets::shown(&self.lines));
         // The place of an error may be after the last line.
-        let is_open = || shown().get(place.line - 1).copied().unwrap_or(true);
-        !self.is_secret && !problem.hides_line && is_open()
+        shown.get(place.line - 1).copied().unwrap_or(true)
     }
 
     /// Returns the part of a line around a place, and the carets for the line below it.
@@ -301,28 +303,29 @@ impl<'a> Source<'a> {
 /// Replaces the user and password before each `@` of a text by `***`, in URLs and in addresses without a scheme.
 fn without_users(text: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
-    let clean = |word: &str| {
-        let (scheme, rest) = match word.find("://") {
-            Some(at) => word.split_at(at + 3),
-            None => ("", word),
-        };
-        // `user_id:a@b` names a client, and contains no password.
-        let is_client = ["user_id:", "api_key:", "cert:"]
-            .iter()
-            .any(|kind| rest.starts_with(kind));
-        match rest.rfind('@') {
-            Some(at) if !scheme.is_empty() || rest[..at].contains(':') && !is_client => {
-                format!("{scheme}***{}", &rest[at..])
-            }
-            _ => word.to_owned(),
-        }
-    };
     let words = text.split_inclusive(is_end).map(|word| {
         let end = word.chars().last().filter(|c| is_end(*c));
         let length = word.len() - end.map_or(0, char::len_utf8);
-        clean(&word[..length]) + &word[length..]
+        without_user(&word[..length]) + &word[length..]
     });
     words.collect()
+}
+
+fn without_user(word: &str) -> String {
+    let (scheme, rest) = match word.find("://") {
+        Some(at) => word.split_at(at + 3),
+        None => ("", word),
+    };
+    // `user_id:a@b` names a client, and contains no password.
+    let is_client = ["user_id:", "api_key:", "cert:"]
+        .iter()
+        .any(|kind| rest.starts_with(kind));
+    match rest.rfind('@') {
+        Some(at) if !scheme.is_empty() || rest[..at].contains(':') && !is_client => {
+            format!("{scheme}***{}", &rest[at..])
+        }
+        _ => word.to_owned(),
+    }
 }
 
 /// Shortens each quote of a message to [`MAX_QUOTE`] characters. Quotes stand between backticks.

@@ -70,6 +70,11 @@ fn below<'s, 'a>(
     (number + 1..=source.lines.len()).filter_map(|number| Line::of(source, number))
 }
 
+/// Returns the last line above a line, except empty lines and comments.
+fn line_above<'a>(source: &Source<'a>, line: usize) -> Option<Line<'a>> {
+    (1..line).rev().find_map(|number| Line::of(source, number))
+}
+
 /// Returns the problem of a missing key of a block map, if the key stands below the map with a wrong indentation.
 ///
 /// `place` is the first key of the map.
@@ -78,20 +83,20 @@ pub(super) fn missing_key(field: &str, place: Place, source: &Source<'_>) -> Opt
     let is_inside = |line: &Line<'_>| line.dash.unwrap_or(line.indent) >= first.indent;
     let mut outside = below(source, place.line).skip_while(is_inside);
     let next = outside.next()?;
-    let is_it = |line: &Line<'_>| line.key().is_some_and(|(key, _)| key == field);
+    let is_field = |line: &Line<'_>| line.key().is_some_and(|(key, _)| key == field);
     if next.dash.is_some() {
         let note = format!(
             "the `-` before `{field}` on line {} begins a new entry; without it the key belongs to this one",
             next.number
         );
         let problem = Problem::new(place, format!("the key `{field}` is missing here"));
-        return is_it(&next).then(|| problem.note(note));
+        return is_field(&next).then(|| problem.note(note));
     }
     let indent = next.indent;
     let line = std::iter::once(next)
         .chain(outside)
         .take_while(|line| line.indent >= indent && line.dash.is_none())
-        .find(|line| line.indent == indent && is_it(line))?;
+        .find(|line| line.indent == indent && is_field(line))?;
     let (here, there) = (spaces(indent), spaces(first.indent));
     let message = format!("`{field}` is indented by {here}, but the keys it belongs to by {there}");
     let mut note = format!("indent it by {there}");
@@ -106,23 +111,23 @@ pub(super) fn empty_value(place: Place, source: &Source<'_>) -> Option<Problem> 
     let own = Line::of(source, place.line)?;
     let key = own.empty_key()?;
     let problem = Problem::new(own.place(key.len()), format!("`{key}` has no value"));
-    let next = below(source, place.line).next();
-    let next = next.filter(|next| next.indent <= own.indent && next.dash.is_none());
-    Some(
-        match next.and_then(|next| Some((next.number, next.key()?.0))) {
-            Some((number, other)) => problem.note(format!(
-                "if `{other}` on line {number} belongs to `{key}`, indent it by {}",
-                spaces(own.indent + 2)
-            )),
-            None => problem,
-        },
-    )
+    if let Some(next) = below(source, place.line).next()
+        && next.indent <= own.indent
+        && next.dash.is_none()
+        && let Some((other, _)) = next.key()
+    {
+        return Some(problem.note(format!(
+            "if `{other}` on line {} belongs to `{key}`, indent it by {}",
+            next.number,
+            spaces(own.indent + 2)
+        )));
+    }
+    Some(problem)
 }
 
 /// Returns a note on the indentation of an unknown key, if the key in the line above has no value.
 pub(super) fn empty_above(key: &str, place: Place, source: &Source<'_>) -> Option<String> {
-    let above = (1..place.line).rev();
-    let above = above.filter_map(|number| Line::of(source, number)).next()?;
+    let above = line_above(source, place.line)?;
     let parent = above.empty_key()?;
     let is_beside = above.indent + 1 == place.column;
     is_beside.then(|| {
@@ -138,8 +143,7 @@ pub(super) fn empty_above(key: &str, place: Place, source: &Source<'_>) -> Optio
 pub(super) fn too_deep(place: Place, source: &Source<'_>) -> Option<Problem> {
     let own = Line::of(source, place.line)?;
     let (key, _) = own.key()?;
-    let above = (1..place.line).rev();
-    let above = above.filter_map(|number| Line::of(source, number)).next()?;
+    let above = line_above(source, place.line)?;
     let (other, value) = above.key()?;
     if own.indent <= above.indent || value.is_empty() {
         return None;

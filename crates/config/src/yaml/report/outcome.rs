@@ -48,14 +48,17 @@ impl Warning {
 
 /// Joins the problems of a report and their notes in one line. Removes `kind`, the first word of each problem.
 fn one_line(text: &str, kind: &str) -> String {
-    let part = |line: &'_ str| {
+    let mut parts = Vec::new();
+    for line in text.lines() {
         let line = line.trim_start();
         let is_excerpt = line
             .trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')
             .starts_with('|');
         let line = line.strip_prefix("= ").unwrap_or(line);
         let line = line.strip_prefix(kind).unwrap_or(line);
-        (!is_excerpt && !line.is_empty()).then(|| line.to_owned())
-    };
-    text.lines().filter_map(part).collect::<Vec<_>>().join("; ")
+        if !is_excerpt && !line.is_empty() {
+            parts.push(line);
+        }
+    }
+    parts.join("; ")
 }

@@ -40,7 +40,8 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     // `secret` is the line that began the hidden block. If a quote or a bracket is open at the end of a line of the block, all further
     // lines are hidden.
     let (mut secret, mut is_endless) = (None::<&str>, false);
-    let shown = lines.iter().map(|line| {
+    let mut shown = Vec::with_capacity(lines.len());
+    for &line in lines {
         if !is_endless && secret.is_some_and(|secret| is_behind(line, secret)) {
             secret = None;
         }
@@ -48,13 +49,14 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
         let is_hidden = secret.is_some() || may_be_secret(line);
         if is_hidden && !is_comment {
             // Another key of secrets with a smaller indentation begins a new block, which is longer.
-            let is_within = |secret: &&str| indent(line) >= indent(secret) || !may_be_secret(line);
-            secret = secret.filter(is_within).or(Some(line));
+            if secret.is_none_or(|secret| indent(line) < indent(secret) && may_be_secret(line)) {
+                secret = Some(line);
+            }
             is_endless |= is_open(line);
         }
-        !is_hidden
-    });
-    shown.collect()
+        shown.push(!is_hidden);
+    }
+    shown
 }
 
 /// Whether a text contains a key of [`SECRETS`], perhaps mistyped, or an `@`, which may follow a password. Compares whole words, and parts
@@ -62,20 +64,21 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
 pub(super) fn may_be_secret(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
-    let is_key = |word: &str| {
-        let word = word.trim_matches('-');
-        let length = word.chars().count();
-        SECRETS.iter().any(|(secret, mistakes)| {
-            // Comparing lengths first saves time in long files.
-            length.abs_diff(secret.len()) <= *mistakes && distance(word, secret) <= *mistakes
+    text.contains('@')
+        || words.any(|word| {
+            // `token_bucket` contains `token`, but is frequent and harmless.
+            let is_bucket = distance(word, "token_bucket") <= 2;
+            is_key(word) || !is_bucket && word.split('_').any(is_key)
         })
-    };
-    let is_any_key = |word: &str| {
-        // `token_bucket` contains `token`, but is frequent and harmless.
-        let is_bucket = distance(word, "token_bucket") <= 2;
-        is_key(word) || !is_bucket && word.split('_').any(is_key)
-    };
-    text.contains('@') || words.any(is_any_key)
+}
+
+fn is_key(word: &str) -> bool {
+    let word = word.trim_matches('-');
+    let length = word.chars().count();
+    SECRETS.iter().any(|(secret, mistakes)| {
+        // Comparing lengths first saves time in long files.
+        length.abs_diff(secret.len()) <= *mistakes && distance(word, secret) <= *mistakes
+    })
 }
 
 /// Whether a line is after the block that `secret` began, because it begins the next key or list element.
