@@ -93,8 +93,8 @@ impl Access {
         limits: &[&LimitLists],
         always: usize,
     ) -> Option<Arc<Self>> {
-        let deny = [&gateway.deny, &route.deny].into_iter();
-        let deny = deny.chain(limits.iter().map(|limit| &limit.deny));
+        let of_limits = limits.iter().map(|limit| &limit.deny);
+        let deny = [&gateway.deny, &route.deny].into_iter().chain(of_limits);
         let exempt = Exempt {
             all: gateway.exempt.clone(),
             route: match limits.len() > always {
@@ -128,10 +128,11 @@ impl Access {
     pub fn denies_address(&self, address: IpAddr) -> Option<ListEntry> {
         let listed = self.deny.iter().find_map(|list| list.address(address));
         let in_file = || self.deny_file.as_ref()?.address(address);
-        let lacks =
-            |allow: &&AllowList| !allow.list.has_names() && allow.list.address(address).is_none();
-        let not_allowed = || Some(self.allow.iter().find(lacks)?.itself.clone());
-        listed.cloned().or_else(in_file).or_else(not_allowed)
+        listed.cloned().or_else(in_file).or_else(|| {
+            let mut without_names = self.allow.iter().filter(|allow| !allow.list.has_names());
+            let lacking = without_names.find(|allow| allow.list.address(address).is_none())?;
+            Some(lacking.itself.clone())
+        })
     }
 
     /// Returns the entry of an `allow` list that contains neither the caller's address nor a name that the caller has shown. Checks only

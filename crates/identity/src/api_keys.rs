@@ -171,7 +171,7 @@ pub fn hash(key: &[u8]) -> [u8; 32] {
 }
 
 fn table(keys: impl IntoIterator<Item = ListedKey>, before: &Table) -> Table {
-    let entry = |key: ListedKey| {
+    let entries = keys.into_iter().map(|key| {
         let earlier = before.get(&key.sha256);
         let entry = Entry {
             used: earlier.map_or_else(Arc::default, |earlier| earlier.used.clone()),
@@ -182,6 +182,6 @@ fn table(keys: impl IntoIterator<Item = ListedKey>, before: &Table) -> Table {
             expires: key.expires,
         };
         (key.sha256, entry)
-    };
-    keys.into_iter().map(entry).collect()
+    });
+    entries.collect()
 }

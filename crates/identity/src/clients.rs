@@ -302,8 +302,8 @@ impl ClientSource {
     /// ambiguous.
     fn is_ambiguous(&self, headers: &HeaderMap, trusted: bool) -> bool {
         let is_read = trusted || !matches!(self, Self::UserId { .. });
-        let values = |name| headers.get_all(name).iter().nth(1).is_some();
-        is_read && self.header().is_some_and(values)
+        let is_repeated = |name| headers.get_all(name).iter().nth(1).is_some();
+        is_read && self.header().is_some_and(is_repeated)
     }
 }
 

@@ -108,12 +108,12 @@ impl Tokens {
             required.push("aud");
         }
         validation.set_required_spec_claims(&required);
-        let validation_of = |signature: &Signature| Validation {
+        let validations = rules.signatures.iter().map(|signature| Validation {
             algorithms: vec![signature.algorithm()],
             ..validation.clone()
-        };
+        });
         Self {
-            validations: rules.signatures.iter().map(validation_of).collect(),
+            validations: validations.collect(),
             rules,
             keys,
         }
@@ -196,8 +196,7 @@ impl Tokens {
             decoded.map_err(|error| fault.note(error.kind())).ok()
         });
         let claims = verified.map(|token| token.claims);
-        let is_named = |id: &str| keys.iter().any(|key| key.id.as_deref() == Some(id));
-        if claims.is_none() && id.is_some_and(|id| !is_named(id)) {
+        if claims.is_none() && id.is_some() && keys.iter().all(|key| key.id.as_deref() != id) {
             self.keys.tell_missed();
         }
         claims.ok_or(fault)

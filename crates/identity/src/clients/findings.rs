@@ -53,17 +53,18 @@ impl Clients {
         certificate: Option<&ClientCertificate>,
     ) -> Vec<(usize, Finding)> {
         let trusted = self.trusts(peer);
-        let finding = |source: &ClientSource| match source {
-            ClientSource::Certificate(name) => {
-                let has_name = name.of(certificate?).is_some();
-                (!has_name).then_some(Finding::NoName)
-            }
-            other => other.finding(headers, trusted),
-        };
         let sources = self.sources.iter().enumerate();
-        sources
-            .filter_map(|(index, source)| Some((index, finding(source)?)))
-            .collect()
+        let findings = sources.filter_map(|(index, source)| {
+            let finding = match source {
+                ClientSource::Certificate(name) => {
+                    let has_name = name.of(certificate?).is_some();
+                    (!has_name).then_some(Finding::NoName)
+                }
+                other => other.finding(headers, trusted),
+            };
+            Some((index, finding?))
+        });
+        findings.collect()
     }
 }
 

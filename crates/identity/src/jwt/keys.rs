@@ -157,11 +157,11 @@ impl Key {
         }
         let key = DecodingKey::from_jwk(jwk).ok()?;
         let named = jwk.common.key_algorithm;
-        let is_named = |signature: &Signature| {
-            named.is_none_or(|named| named == KeyAlgorithm::from(signature.algorithm()))
-        };
         let mut signatures = signatures.iter().copied();
-        let signature = signatures.find(|one| is_named(one) && one.fits(&key))?;
+        let signature = signatures.find(|signature| {
+            named.is_none_or(|named| named == KeyAlgorithm::from(signature.algorithm()))
+                && signature.fits(&key)
+        })?;
         Some(Self {
             id: jwk.common.key_id.clone(),
             signature,
