@@ -33,9 +33,10 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 
 /// Whether this parameter excludes the coding (`q=0`).
 fn is_zero(parameter: &str) -> bool {
-    let quality = parameter.split_once('=');
-    let quality = quality.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-    quality.is_some_and(|(_, value)| value.trim().parse().is_ok_and(|value: f32| value == 0.0))
+    parameter.split_once('=').is_some_and(|(name, value)| {
+        name.trim().eq_ignore_ascii_case("q")
+            && value.trim().parse().is_ok_and(|value: f32| value == 0.0)
+    })
 }
 
 #[cfg(test)]

@@ -201,18 +201,17 @@ impl Reservation {
                     return None;
                 }
             }
-            let missing = || match (rule, &costs) {
-                (Some(rule), Err(BodyCost::Unreadable)) if has_success => {
-                    rule.cost.missing(limit, reserved)
-                }
-                _ => reserved,
-            };
             let used = match is_unanswered {
                 // If the request was sent, the upstream may have served it, so its reserved units are charged.
                 true => (!is_sent).then_some(0),
                 false => used(rule, answer, is_sent),
             };
-            let used = used.unwrap_or_else(missing);
+            let used = used.unwrap_or_else(|| match (rule, &costs) {
+                (Some(rule), Err(BodyCost::Unreadable)) if has_success => {
+                    rule.cost.missing(limit, reserved)
+                }
+                _ => reserved,
+            });
             noted(Settled {
                 limit,
                 reserved,

@@ -75,12 +75,11 @@ impl Hasher {
     /// Returns the caller's address if the sender chose a part of the keys that is not verified. `None` if all parts are verified, or have
     /// few values.
     pub(crate) fn origin(rule: &Rule, caller: &Caller) -> Option<Origin> {
-        let is_chosen = |per: &Per| match per {
+        let is_chosen = rule.per.iter().any(|per| match per {
             Per::Client => matches!(caller.client, Client::UnlistedKey(_)),
             Per::ApiKey => matches!(caller.api_key, Some(Client::UnlistedKey(_))),
             per => per.is_chosen(),
-        };
-        let is_chosen = rule.per.iter().any(is_chosen);
+        });
         is_chosen.then(|| Origin::of(caller.address()))
     }
 
@@ -237,10 +236,10 @@ fn network(ip: &Client, ipv6_prefix: u8) -> Client {
 /// split the query at `;` as well.
 fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8]>> {
     let query = request.uri().query()?;
-    let is_named = |text: &Vec<u8>| folds_to(text.trim_ascii(), name);
     match QueryValue::of(query, name) {
         QueryValue::One(value) => {
-            let is_alone = names(query).filter(is_named).nth(1).is_none() && !is_split(query, name);
+            let mut named = names(query).filter(|text| folds_to(text.trim_ascii(), name));
+            let is_alone = named.nth(1).is_none() && !is_split(query, name);
             Some(value).filter(|value| is_alone && !value.is_empty())
         }
         QueryValue::Missing | QueryValue::Several => None,

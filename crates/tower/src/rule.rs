@@ -195,11 +195,10 @@ impl Rule {
 
     /// Returns whether a request stays charged if its answer has this status.
     pub fn counts(&self, status: u16) -> bool {
-        let counts = |ranges: &Arc<[(u16, u16)]>| {
+        self.count.as_ref().is_none_or(|ranges| {
             let mut ranges = ranges.iter();
             ranges.any(|(first, last)| (*first..=*last).contains(&status))
-        };
-        self.count.as_ref().is_none_or(counts)
+        })
     }
 
     /// Whether the limit is counted per a part that identifies the caller.

@@ -53,12 +53,13 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn of<B>(address: IpAddr, request: &Request<B>) -> Self {
-        let headers = request.headers().iter();
-        let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
         let path = request.uri().path_and_query();
-        let path = path.map_or(0, |path| path.as_str().len());
+        let mut bytes = path.map_or(0, |path| path.as_str().len());
+        for (name, value) in request.headers() {
+            bytes += name.as_str().len() + value.len();
+        }
         Self {
-            permits: 1 + (path + headers.sum::<usize>()) / HEAD_BYTES,
+            permits: 1 + bytes / HEAD_BYTES,
             address,
         }
     }

@@ -305,11 +305,10 @@ fn uncharged(
     now: Micros,
     verdicts: impl Iterator<Item = (Option<Verdict>, Micros)>,
 ) -> Decision {
-    let source = |(verdict, at)| {
-        let (here, hold) = (false, HoldId(0));
-        (verdict, Source { at, here, hold })
-    };
-    let (verdicts, sources) = verdicts.map(source).unzip();
+    let (here, hold) = (false, HoldId(0));
+    let (verdicts, sources) = verdicts
+        .map(|(verdict, at)| (verdict, Source { at, here, hold }))
+        .unzip();
     Decision {
         outcome: Outcome::Refused,
         via,

@@ -88,10 +88,9 @@ pub(crate) fn write(
 
 /// Writes a number as a header's value. `HeaderValue::from` would allocate twice and take twice the time.
 pub(crate) fn digits(number: u64) -> HeaderValue {
-    let mut digits = itoa::Buffer::new();
-    let digits = digits.format(number);
+    let mut buffer = itoa::Buffer::new();
     // Digits are always a valid header value.
-    HeaderValue::from_str(digits).unwrap_or(HeaderValue::from_static("0"))
+    HeaderValue::from_str(buffer.format(number)).unwrap_or(HeaderValue::from_static("0"))
 }
 
 fn number(value: &HeaderValue) -> Option<u64> {

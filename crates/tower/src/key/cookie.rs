@@ -40,17 +40,17 @@ fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
 /// line, because clients can send long lines.
 fn count_named(line: &[u8], name: &str) -> usize {
     let ends_other = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b',' | b'"');
-    let is_named = |before: &[u8]| {
-        let Some(start) = before.len().checked_sub(name.len()) else {
-            return false;
-        };
-        let begins = start == 0 || ends_other(&before[start - 1]);
-        begins && folds_to(&before[start..], name)
-    };
-    let equals = (0..line.len()).filter(|at| line[*at] == b'=');
-    equals
-        .filter(|at| is_named(line[..*at].trim_ascii_end()))
-        .count()
+    let mut count = 0;
+    for at in (0..line.len()).filter(|at| line[*at] == b'=') {
+        let before = line[..at].trim_ascii_end();
+        if let Some(start) = before.len().checked_sub(name.len())
+            && (start == 0 || ends_other(&before[start - 1]))
+            && folds_to(&before[start..], name)
+        {
+            count += 1;
+        }
+    }
+    count
 }
 
 /// Whether all servers read the value to its end. Some servers end a value at a blank, a comma or a quote. RFC 6265, 4.1.1, does not allow

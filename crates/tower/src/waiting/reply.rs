@@ -31,11 +31,10 @@ impl Admission<'_> {
             let decision = self.store.decide(&charges(rule_charges)).await;
             return self.reply(rule_charges, decision);
         }
-        let own = |rule_charge: &RuleCharge<'_>| {
-            let (key, cost) = (rule_charge.key, rule_charge.cost);
-            (rule_charge.limit.clone(), key, cost, rule_charge.origin)
-        };
-        let owned: Vec<_> = rule_charges.iter().map(own).collect();
+        let owned: Vec<_> = rule_charges
+            .iter()
+            .map(|it| (it.limit.clone(), it.key, it.cost, it.origin))
+            .collect();
         let (store, rules) = (self.store.clone(), self.rules.clone());
         let address = self.sender.address;
         let asking = tokio::spawn(async move {
