@@ -83,9 +83,7 @@ impl Background {
         self.served.fetch_add(1, Ordering::Relaxed);
         if was_failing {
             self.count();
-            let (upstream, address) = (&self.settings.name, server.address);
-            let server = &server.settings;
-            tracing::info!(%upstream, %server, %address, "a failing server serves requests again");
+            tracing::info!(upstream = %self.settings.name, server = %server.settings, address = %server.address, "a failing server serves requests again");
         }
     }
 
@@ -100,10 +98,8 @@ impl Background {
         if !self.eject(settings, server) && health.is_in() && health.starts_failing(settings.after)
         {
             self.count();
-            let (upstream, address, failures) =
-                (&self.settings.name, server.address, health.failures());
-            let server = &server.settings;
-            tracing::warn!(%upstream, %server, %address, failures, "a server fails all requests and is not ejected");
+            let failures = health.failures();
+            tracing::warn!(upstream = %self.settings.name, server = %server.settings, address = %server.address, failures, "a server fails all requests and is not ejected");
         }
     }
 
@@ -131,9 +127,7 @@ impl Background {
         let lasts = health.eject(settings, Instant::now());
         self.metrics.ejections.inc();
         self.count();
-        let (upstream, address) = (&self.settings.name, server.address);
-        let server = &server.settings;
-        tracing::warn!(%upstream, %server, %address, failures, ?lasts, "a server failed too often and is ejected");
+        tracing::warn!(upstream = %self.settings.name, server = %server.settings, address = %server.address, failures, ?lasts, "a server failed too often and is ejected");
         self.ejected.notify_one();
         true
     }
@@ -184,16 +178,14 @@ impl Background {
                 None => ejected.await,
             }
             let now = Instant::now();
-            let is_over = |server: &&Arc<Server>| {
+            for server in servers.iter() {
                 let until = server.health.ejected_until();
-                until.is_some_and(|until| until <= now)
-            };
-            for server in servers.iter().filter(is_over) {
+                if until.is_none_or(|until| until > now) {
+                    continue;
+                }
                 server.health.end_ejection(settings, now);
                 self.count();
-                let (upstream, address) = (&self.settings.name, server.address);
-                let server = &server.settings;
-                tracing::info!(%upstream, %server, %address, "an ejected server gets requests again");
+                tracing::info!(upstream = %self.settings.name, server = %server.settings, address = %server.address, "an ejected server gets requests again");
             }
         }
     }

@@ -148,10 +148,9 @@ impl Places {
 
     /// Gives the free places to waiting requests.
     pub(crate) fn serve(self: &Arc<Self>) {
-        let given = {
+        let given: Vec<_> = {
             let mut state = self.state.lock();
-            let given = std::iter::from_fn(|| self.give(&mut state));
-            given.collect::<Vec<_>>()
+            std::iter::from_fn(|| self.give(&mut state)).collect()
         };
         for (waiter, placed) in given {
             // If the waiting request was dropped, the place is dropped here, and the drop serves the next request.
@@ -166,7 +165,7 @@ impl Places {
         let servers = self.discovery.current();
         let free = free(&servers);
         let may = |turn: &&Turn| self.share.allows(turn.held, free);
-        let mut fits = state.turns.iter().take_while(may).filter_map(|turn| {
+        let (address, number, server) = state.turns.iter().take_while(may).find_map(|turn| {
             let mut waiting = state.addresses.get(&turn.address)?.waiting.iter();
             waiting.find_map(|waiter| {
                 let server = self
@@ -174,8 +173,7 @@ impl Places {
                     .choose(&servers, &waiter.tried, waiter.affinity)?;
                 Some((turn.address, waiter.number, server))
             })
-        });
-        let (address, number, server) = fits.next()?;
+        })?;
         let waiter = state.leave(address, number)?;
         self.shown.dec();
         Some((waiter, self.place(state, address, server)))

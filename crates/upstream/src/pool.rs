@@ -137,15 +137,12 @@ impl Upstream {
             // Only safe requests without a body are retried, so the copy needs no body.
             let copy = once_more.map(|_| head(request).map(|()| RequestBody::Empty));
             let begun = Instant::now();
-            let timeout = options.timeouts.answer.checked_sub(begun - started);
-            let timeout = match (
-                timeout,
-                once_more.and_then(|retries| retries.settings.timeout),
-            ) {
-                (None, _) => return Err(error.unwrap_or(SendError::Silent)),
-                (Some(left), Some(one)) => left.min(one),
-                (Some(left), None) => left,
+            let Some(mut timeout) = options.timeouts.answer.checked_sub(begun - started) else {
+                return Err(error.unwrap_or(SendError::Silent));
             };
+            if let Some(per_attempt) = once_more.and_then(|retries| retries.settings.timeout) {
+                timeout = timeout.min(per_attempt);
+            }
             let attempt = self
                 .attempt(&server, place, request, options, timeout)
                 .await;

@@ -16,12 +16,12 @@ use tidegate_net::tls::Offer;
 /// Returns the reason as text: the name cannot be resolved, or an address accepts no connection.
 pub async fn reach(server: &ServerSettings, patience: Duration) -> Result<(), String> {
     let (host, port) = server.endpoint();
-    let result = lookup(host, port).await;
-    let result = result.map_err(|_| "the name was not resolved in time".to_owned())?;
-    let addresses = result.map_err(|error| format!("the name cannot be resolved: {error}"))?;
-    if addresses.is_empty() {
-        return Err("the name has no address".to_owned());
-    }
+    let addresses = match lookup(host, port).await {
+        Ok(Ok(addresses)) if !addresses.is_empty() => addresses,
+        Ok(Ok(_)) => return Err("the name has no address".to_owned()),
+        Ok(Err(error)) => return Err(format!("the name cannot be resolved: {error}")),
+        Err(_) => return Err("the name was not resolved in time".to_owned()),
+    };
     for address in addresses {
         let connecting = async {
             let socket = TcpStream::connect(address).await;
@@ -34,10 +34,10 @@ pub async fn reach(server: &ServerSettings, patience: Duration) -> Result<(), St
                 }
             }
         };
-        let connected = timeout(patience, connecting).await;
-        let connected =
-            connected.unwrap_or_else(|_| Err("there was no connection in time".to_owned()));
-        connected.map_err(|error| format!("{address}: {error}"))?;
+        timeout(patience, connecting)
+            .await
+            .unwrap_or_else(|_| Err("there was no connection in time".to_owned()))
+            .map_err(|error| format!("{address}: {error}"))?;
     }
     Ok(())
 }

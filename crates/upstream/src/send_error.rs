@@ -60,16 +60,16 @@ pub(super) fn is_closed(error: &hyper::Error) -> bool {
         Some(error) => error.get_io(),
         None => std::error::Error::source(error).and_then(|error| error.downcast_ref()),
     };
-    let closed = |error: &io::Error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::ConnectionReset
-                | io::ErrorKind::ConnectionAborted
-                | io::ErrorKind::BrokenPipe
-                | io::ErrorKind::UnexpectedEof
-        )
-    };
-    error.is_incomplete_message() || io.is_some_and(closed)
+    error.is_incomplete_message()
+        || io.is_some_and(|error: &io::Error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof
+            )
+        })
 }
 
 /// Whether an error ends one HTTP/2 stream and not its connection.

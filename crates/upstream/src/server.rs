@@ -199,9 +199,9 @@ impl Server {
             let connected = Box::pin(self.connect(offer)).await;
             connected.map(|lease| (lease, true))
         };
-        let connected = tokio::time::timeout(timeout, connecting).await;
-        let late = || ConnectError::Unreachable(io::ErrorKind::TimedOut.into());
-        connected.unwrap_or_else(|_| Err(late()))
+        tokio::time::timeout(timeout, connecting)
+            .await
+            .unwrap_or_else(|_| Err(ConnectError::Unreachable(io::ErrorKind::TimedOut.into())))
     }
 
     fn kept(self: &Arc<Self>, wanted: &Wanted) -> Option<Lease> {

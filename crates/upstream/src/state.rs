@@ -32,7 +32,7 @@ pub struct UpstreamState {
 
 pub(crate) fn of(background: &Background) -> UpstreamState {
     let servers = background.discovery.current();
-    let servers = servers.iter().map(|server| ServerState {
+    let states = servers.iter().map(|server| ServerState {
         url: server.settings.to_string(),
         address: server.address,
         state: server.health.state().word(),
@@ -40,7 +40,7 @@ pub(crate) fn of(background: &Background) -> UpstreamState {
         failures: server.health.failures(),
     });
     UpstreamState {
-        servers: servers.collect(),
+        servers: states.collect(),
         ejections: background.metrics.ejections.get(),
         retries: background.metrics.retries.get(),
     }

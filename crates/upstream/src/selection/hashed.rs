@@ -19,11 +19,10 @@ pub(super) fn choose<'a>(
     weight: impl Fn(&Server) -> i64,
 ) -> Option<&'a Arc<Server>> {
     let weight = |server: &Server| weight(server).max(1) as f64;
-    let add = |(open, weights): (usize, f64), server: &Arc<Server>| {
-        (open + server.places.taken(), weights + weight(server))
-    };
     // The count starts at 1, for this request.
-    let (open, weights) = servers.clone().fold((1, 0.0), add);
+    let (open, weights) = servers.clone().fold((1, 0.0), |(open, weights), server| {
+        (open + server.places.taken(), weights + weight(server))
+    });
     let has_room = |server: &&Arc<Server>| {
         let taken = server.places.taken();
         let most = (BOUND * open as f64 * weight(server) / weights).ceil();

@@ -104,12 +104,12 @@ impl Shared {
     {
         let observed = limit.clone();
         let driven = async move {
-            let driven = poll_fn(|context| {
+            // The open requests receive the driver's error.
+            let _ = poll_fn(|context| {
                 observed.observe(|| connection.current_max_send_streams(), context);
                 Pin::new(&mut connection).poll(context)
-            });
-            // The open requests receive the driver's error.
-            let _ = driven.await;
+            })
+            .await;
             drop(connection);
             // Ends the wait for SETTINGS that will not come.
             observed.end_wait();

@@ -102,9 +102,10 @@ impl IdleConnections {
     /// Closes the connection that has been idle for longest among all servers. Returns `false` if there is none.
     pub(crate) fn close_oldest() -> bool {
         let lists: Vec<Arc<List>> = LISTS.lock().iter().filter_map(Weak::upgrade).collect();
-        let first = |list: &Arc<List>| list.lock().first().map(|idle| idle.since);
-        let oldest = lists.iter().filter_map(|list| Some((first(list)?, list)));
-        let oldest = oldest.min_by_key(|(since, _)| *since);
+        let oldest = lists
+            .iter()
+            .filter_map(|list| Some((list.lock().first()?.since, list)))
+            .min_by_key(|(since, _)| *since);
         oldest.is_some_and(|(_, list)| close_first(list))
     }
 }
