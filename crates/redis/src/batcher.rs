@@ -193,12 +193,10 @@ fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
             lists.push((&question.words, at));
             next += question.words.len();
         }
-        let numbers = [group.len(), question.keys.len(), at];
-        arguments.extend(numbers.map(number));
-        let deadlines = group
-            .iter()
-            .map(|one| deadline_of(one.question.deadline, one.question.hold));
-        arguments.extend(deadlines);
+        arguments.extend([group.len(), question.keys.len(), at].map(number));
+        for one in group {
+            arguments.push(deadline_of(one.question.deadline, one.question.hold));
+        }
         keys.extend_from_slice(&question.keys);
     }
     for (words, _) in lists {

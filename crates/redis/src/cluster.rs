@@ -121,11 +121,11 @@ impl Cluster {
                 _ => CallError::Disconnected,
             });
         }
-        let node = |node: &Arc<Node>| {
+        let named = map.nodes.iter().map(|node| {
             let Address { host, port } = &node.address;
             (Some(format!("{host}:{port}")), node.shard.clone())
-        };
-        Ok(map.nodes.iter().map(node).collect())
+        });
+        Ok(named.collect())
     }
 
     /// Returns the node of a slot from the current map.

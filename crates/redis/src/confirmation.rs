@@ -52,8 +52,8 @@ impl Confirmation {
     /// Whether the server of this connection certainly has all holds now.
     pub fn holds(&self, connection: u64) -> bool {
         let until = self.until.load(SeqCst);
-        let is_known = || self.connection.load(SeqCst) == connection;
-        until == u64::MAX || is_known() && micros(self.start.elapsed()) < until
+        until == u64::MAX
+            || self.connection.load(SeqCst) == connection && micros(self.start.elapsed()) < until
     }
 
     fn until(&self, lapse: Option<Instant>) -> u64 {

@@ -18,12 +18,12 @@ pub const CONNECT: Duration = Duration::from_millis(500);
 
 /// Returns the settings of one attempt to connect. Each attempt begins with another sentinel.
 pub(crate) fn config(route: &Route, attempt: usize) -> Config {
-    let server = |address: &Address| {
+    let server_at = |address: &Address| {
         Server::new_with_tls(address.host.clone(), address.port, route.tls_name.clone())
     };
     let server = match &route.to {
         Topology::Server(address) => ServerConfig::Centralized {
-            server: server(address),
+            server: server_at(address),
         },
         Topology::Unix(path) => ServerConfig::Unix { path: path.clone() },
         Topology::Sentinels {
@@ -33,7 +33,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
         } => {
             // fred uses the first sentinel that accepts a connection. The rotation lets the next attempt avoid a sentinel that hangs or is
             // cut off.
-            let mut hosts: Vec<Server> = hosts.iter().map(server).collect();
+            let mut hosts: Vec<Server> = hosts.iter().map(server_at).collect();
             let first = attempt % hosts.len().max(1);
             hosts.rotate_left(first);
             ServerConfig::Sentinel {
@@ -45,7 +45,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
         }
         // `Cluster` connects to each node with its own route, so this case is not used.
         Topology::Cluster(nodes) => ServerConfig::Centralized {
-            server: nodes.first().map_or_else(|| Server::new("", 0), server),
+            server: nodes.first().map_or_else(|| Server::new("", 0), server_at),
         },
     };
     let tls = route.tls.as_ref().map(|tls| TlsConfig {

@@ -61,8 +61,7 @@ pub(crate) fn owners(answer: Value, source: &Address) -> Option<Vec<Owner>> {
                 let pairs = primary.nth(1).and_then(list).unwrap_or_default();
                 let name = pairs
                     .chunks_exact(2)
-                    .find(|pair| pair[0].as_str().as_deref() == Some("hostname"));
-                let name = name
+                    .find(|pair| pair[0].as_str().as_deref() == Some("hostname"))
                     .and_then(|pair| pair[1].as_string())
                     .filter(|name| !name.is_empty());
                 owners.push(Owner {

@@ -209,12 +209,12 @@ struct Query(Vec<(String, String)>);
 
 impl Query {
     fn parse(text: &str) -> Result<Self, InvalidUrl> {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty());
-        let pairs = pairs.map(|pair| {
+        let mut pairs = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or(PARAMETER)?;
-            Ok((name.to_owned(), decoded(value)?))
-        });
-        pairs.collect::<Result<_, _>>().map(Self)
+            pairs.push((name.to_owned(), decoded(value)?));
+        }
+        Ok(Self(pairs))
     }
 
     fn take(&mut self, name: &str) -> Option<String> {

@@ -40,7 +40,7 @@ impl Sentinels {
         else {
             return None;
         };
-        let connection = |host: &Address| {
+        let connections = hosts.iter().map(|host| {
             let route = Route {
                 to: Topology::Server(host.clone()),
                 login: login.clone(),
@@ -50,10 +50,10 @@ impl Sentinels {
             };
             let connection = Client::start(route, Arc::new(Notify::new()));
             (host.clone(), Arc::new(connection))
-        };
+        });
         Some(Self {
             service: service.as_str().into(),
-            connections: hosts.iter().map(connection).collect(),
+            connections: connections.collect(),
         })
     }
 
