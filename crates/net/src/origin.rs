@@ -78,15 +78,14 @@ impl OriginPattern {
         if !self.is_below {
             return rest == self.rest.as_bytes();
         }
-        let is_label = |label: &[u8]| {
-            let in_a_name = |byte: &u8| {
-                byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
-            };
-            !label.is_empty() && label.iter().all(in_a_name)
-        };
         rest.strip_suffix(self.rest.as_bytes())
             .is_some_and(|labels| labels.split(|byte| *byte == b'.').all(is_label))
     }
+}
+
+fn is_label(label: &[u8]) -> bool {
+    let is_allowed = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    !label.is_empty() && label.iter().all(is_allowed)
 }
 
 impl fmt::Display for OriginPattern {

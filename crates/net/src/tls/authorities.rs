@@ -55,11 +55,11 @@ impl Authorities {
         &self,
         required: bool,
     ) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
-        let verifier = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider());
-        let verifier = match required {
-            true => verifier,
-            false => verifier.allow_unauthenticated(),
-        };
+        let roots = self.roots.clone();
+        let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        if !required {
+            verifier = verifier.allow_unauthenticated();
+        }
         Ok(Arc::new(Listed {
             verifier: verifier.build()?,
             listed: self.listed.clone(),

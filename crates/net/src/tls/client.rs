@@ -106,12 +106,6 @@ impl UpstreamTls {
 ///
 /// `authorities` is `None`, `https` is true, and this machine has no readable authorities.
 pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result<ClientConfig> {
-    let none = || {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            "no native root CA certificates found",
-        )
-    };
     // With an empty root store the client accepts no server.
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -119,7 +113,12 @@ pub fn https_client(authorities: Option<Authorities>, https: bool) -> io::Result
         .with_root_certificates(RootCertStore::empty())
         .with_no_client_auth();
     let authorities = match authorities {
-        None if https => Some(Authorities::of_the_system().ok_or_else(none)?),
+        None if https => Some(Authorities::of_the_system().ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "no native root CA certificates found",
+            )
+        })?),
         authorities => authorities,
     };
     if let Some(authorities) = authorities {

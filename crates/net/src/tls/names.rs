@@ -36,11 +36,10 @@ impl Names {
         let Some(name) = name.map(normal) else {
             return &self.all;
         };
-        let wild = || {
+        let keys = self.by_name.get(&name).or_else(|| {
             let (_, domain) = name.split_once('.')?;
             self.by_name.get(&format!("*.{domain}"))
-        };
-        let keys = self.by_name.get(&name).or_else(wild);
+        });
         keys.map_or(&self.all, |keys| keys)
     }
 }
@@ -49,10 +48,10 @@ impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let keys = self.of(hello.server_name());
         // A name may have several certificates. The first certificate whose key type the client supports is chosen.
-        let signable = |key: &&Arc<CertifiedKey>| {
+        let signable = keys.iter().find(|key| {
             let scheme = key.key.choose_scheme(hello.signature_schemes());
             scheme.is_some()
-        };
-        keys.iter().find(signable).or(keys.first()).cloned()
+        });
+        signable.or(keys.first()).cloned()
     }
 }

@@ -109,10 +109,10 @@ impl ServerTls {
 impl ServerFiles {
     /// Returns the path of every file.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        let shown = self.certificates.iter();
-        let shown = shown.flat_map(|files| [&*files.certificate, &*files.key]);
-        let clients = self.clients.iter();
-        shown.chain(clients.map(|clients| &*clients.authorities))
+        self.certificates
+            .iter()
+            .flat_map(|files| [&*files.certificate, &*files.key])
+            .chain(self.clients.iter().map(|clients| &*clients.authorities))
     }
 
     fn stamps(&self) -> Vec<Option<Stamp>> {
@@ -124,15 +124,14 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
     let keys = files.certificates.iter().map(CertificateFiles::load);
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let shown = keys.iter().map(ShownCertificate::of).collect();
-    let first = files.certificates.first();
-    // The provider supports all versions, so this never fails.
-    let unusable = |_| {
-        let first = first.map_or(Path::new(""), |files| &files.certificate);
-        PemError::Certificate.of(first)
-    };
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(unusable)?
+        // The provider supports all versions, so this never fails.
+        .map_err(|_| {
+            let first = files.certificates.first();
+            let path = first.map_or(Path::new(""), |files| &files.certificate);
+            PemError::Certificate.of(path)
+        })?
         .with_client_cert_verifier(verifier(files.clients.as_ref())?)
         .with_cert_resolver(Arc::new(Names::new(keys)));
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];

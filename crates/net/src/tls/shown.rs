@@ -27,12 +27,11 @@ impl ShownCertificate {
 
 /// Returns the DNS names in a certificate, in lower case.
 pub(super) fn names_in(key: &CertifiedKey) -> Vec<String> {
-    let certificate = key.cert.first();
-    let certificate = certificate.and_then(|der| EndEntityCert::try_from(der).ok());
-    let names = certificate
-        .iter()
-        .flat_map(|certificate| certificate.valid_dns_names());
-    names.map(normal).collect()
+    let first = key.cert.first();
+    let Some(certificate) = first.and_then(|der| EndEntityCert::try_from(der).ok()) else {
+        return Vec::new();
+    };
+    certificate.valid_dns_names().map(normal).collect()
 }
 
 pub(super) fn normal(name: &str) -> String {
