@@ -318,19 +318,19 @@ impl Wanted {
     fn ends(&self) -> Result<Ends, InvalidWish> {
         match (self.lasting.as_deref(), self.until.as_deref()) {
             (Some(NEVER), None) | (None, Some(NEVER)) => Ok(Ends::Never),
-            (Some(time), None) => {
-                let time = humantime::parse_duration(time).ok();
-                let time = time.filter(|time| !time.is_zero() && *time <= LONGEST);
-                time.map(Ends::After).ok_or(InvalidWish::TimeForm)
-            }
-            (None, Some(end)) => {
-                let end = humantime::parse_rfc3339(end).ok();
-                let end = end.filter(|end| *end <= SystemTime::now() + LONGEST);
-                let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+            (Some(time), None) => match humantime::parse_duration(time) {
+                Ok(time) if !time.is_zero() && time <= LONGEST => Ok(Ends::After(time)),
+                _ => Err(InvalidWish::TimeForm),
+            },
+            (None, Some(end)) => humantime::parse_rfc3339(end)
+                .ok()
+                .filter(|end| *end <= SystemTime::now() + LONGEST)
+                .and_then(|end| end.duration_since(UNIX_EPOCH).ok())
+                .map(micros)
                 // An end of 0, the epoch, is refused, because it would mean no end.
-                let end = end.map(micros).filter(|end| *end > 0);
-                end.map(Ends::At).ok_or(InvalidWish::TimeForm)
-            }
+                .filter(|end| *end > 0)
+                .map(Ends::At)
+                .ok_or(InvalidWish::TimeForm),
             _ => Err(InvalidWish::Time),
         }
     }

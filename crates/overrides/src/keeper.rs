@@ -238,8 +238,9 @@ impl Overrides {
         self.merge([].into_iter(), &mut unseen.changes);
         let (this, wishes) = (self.clone(), wishes.to_vec());
         // Writes the file on another thread, so that requests do not wait for the disk.
-        let changing = move || local::change(&this.table, this.file.as_ref(), &wishes);
-        let changing = tokio::task::spawn_blocking(changing);
+        let changing = tokio::task::spawn_blocking(move || {
+            local::change(&this.table, this.file.as_ref(), &wishes)
+        });
         Ok(changing.await.map_err(|_| ChangeError::Ended)??)
     }
 

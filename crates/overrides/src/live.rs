@@ -84,7 +84,7 @@ impl LiveOverrides {
     /// Returns the overrides for the status page: their number, the latest ones, and the plans that new overrides may use.
     pub fn document(&self, plans: &ClientPlans) -> document::Overrides {
         let latest = self.overrides.latest();
-        let latest = latest.iter().map(Shown::of).map(|it| document::Override {
+        let shown = latest.iter().map(Shown::of).map(|it| document::Override {
             does: cut(&it.does(), MAX_DOES).to_string(),
             name: it.name,
             until: it.until,
@@ -95,7 +95,7 @@ impl LiveOverrides {
         let plans = plans.iter().take(MOST_SHOWN);
         document::Overrides {
             count: self.overrides.figures().in_force.all(),
-            latest: latest.collect(),
+            latest: shown.collect(),
             kept: self.overrides.kept().to_string(),
             plans: plans.map(|plan| plan.name().to_owned()).collect(),
         }
@@ -114,8 +114,8 @@ impl Listener for Applied {
         are_news: bool,
         in_force: &mut dyn Iterator<Item = Override>,
     ) {
-        let in_force = in_force.map(|it| (it.subject, it.setting.action.clone()));
-        self.table.replace(in_force);
+        self.table
+            .replace(in_force.map(|it| (it.subject, it.setting.action.clone())));
         if changes.is_empty() {
             return;
         }
@@ -142,21 +142,21 @@ impl Applied {
         if changes.len() > MOST_CLIENTS {
             return Recall::All;
         }
-        let tag = |change: &Change| {
+        let mut tags = HashSet::new();
+        for change in changes {
             let client = match &change.subject {
                 // The name has only the start of the key's hash. The client's keys in Redis depend on the whole hash, so all clients are
                 // recalled.
-                subject if is_unlisted(subject) => return None,
+                subject if is_unlisted(subject) => return Recall::All,
                 ListedClient::ApiKey(name) => Client::ApiKey(name.clone()),
                 ListedClient::UserId(id) => Client::UserId((&**id).into()),
                 ListedClient::Certificate(name) => Client::Certificate(name.clone()),
                 // A network may contain many clients whose addresses are unknown, so all clients are recalled.
-                ListedClient::Network(_) => return None,
+                ListedClient::Network(_) => return Recall::All,
             };
-            Some(self.hasher.tag(&client))
-        };
-        let tags: Option<HashSet<[u8; 16]>> = changes.iter().map(tag).collect();
-        tags.map_or(Recall::All, Recall::Clients)
+            tags.insert(self.hasher.tag(&client));
+        }
+        Recall::Clients(tags)
     }
 }
 

@@ -24,9 +24,8 @@ pub(crate) fn change(
     if let Some(file) = file
         && !newest.is_empty()
     {
-        let newest = newest.iter();
-        file.lock()
-            .append(newest.map(|(subject, entry)| (*subject, entry)), table)?;
+        let made = newest.iter().map(|(subject, entry)| (*subject, entry));
+        file.lock().append(made, table)?;
     }
     Ok(all)
 }

@@ -168,8 +168,7 @@ impl Port<'_> {
 
     fn show(&self, name: &str, question: &Question<'_>) -> Result<Response<Bytes>, Refusal> {
         let subject = self.named(name, question)?;
-        let it = self.overrides.get(&subject);
-        let it = it.ok_or_else(|| none(&subject))?;
+        let it = self.overrides.get(&subject).ok_or_else(|| none(&subject))?;
         Ok(shown(&it, None, self.overrides.kept()))
     }
 
@@ -203,8 +202,7 @@ impl Port<'_> {
     ) -> Result<Response<Bytes>, Refusal> {
         let subject = self.named(name, question)?;
         let expected = expected(question.headers)?;
-        let wanted: Option<Wanted> = read(&question.body)?;
-        let wanted = wanted.ok_or_else(|| {
+        let wanted = read::<Wanted>(&question.body)?.ok_or_else(|| {
             bad("a body is needed, such as {\"plan\": \"gold\", \"for\": \"24h\"}")
         })?;
         if let Some(name) = &wanted.name
@@ -275,8 +273,8 @@ impl Port<'_> {
         if question.headers.contains_key(IF_MATCH) || question.headers.contains_key(IF_NONE_MATCH) {
             return Err(bad("a condition is for one override, not for many"));
         }
-        let list: Option<Load> = read(&question.body)?;
-        let list = list.ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
+        let list = read::<Load>(&question.body)?
+            .ok_or_else(|| bad("a body is needed: {\"overrides\": [...]}"))?;
         let (mut loaded, mut wishes, mut whose) = (Loaded::default(), Vec::new(), Vec::new());
         for (number, wanted) in list.overrides.into_iter().enumerate() {
             // Parsing the numbers of many limits takes long, so this task yields to other tasks.

@@ -226,13 +226,6 @@ fn number(text: &[u8]) -> Option<u64> {
 /// Reads a reply of `lua/overrides.lua`. Skips invalid entries, which no gateway wrote.
 fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
     let (head, entries) = reply.split_first_chunk::<6>()?;
-    let read = |pair: &[Vec<u8>]| {
-        let name = std::str::from_utf8(pair.first()?).ok()?;
-        let subject = read_name(name, 128).ok()?;
-        let entry = Entry::read(std::str::from_utf8(pair.get(1)?).ok()?)?;
-        // Only the canonical spelling of a name is valid.
-        (subject.to_string() == name && name.len() <= MAX_NAME).then_some((subject, entry))
-    };
     Some(Page {
         time: number(&head[0])?,
         generation: number(&head[1])?,
@@ -240,8 +233,16 @@ fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
         floor: number(&head[3])?,
         lacking: number(&head[4])?,
         until: number(&head[5])?,
-        entries: entries.chunks(2).filter_map(read).collect(),
+        entries: entries.chunks(2).filter_map(read_entry).collect(),
     })
+}
+
+fn read_entry(pair: &[Vec<u8>]) -> Option<(ListedClient, Entry)> {
+    let name = std::str::from_utf8(pair.first()?).ok()?;
+    let subject = read_name(name, 128).ok()?;
+    let entry = Entry::read(std::str::from_utf8(pair.get(1)?).ok()?)?;
+    // Only the canonical spelling of a name is valid.
+    (subject.to_string() == name && name.len() <= MAX_NAME).then_some((subject, entry))
 }
 
 /// Reads the reply of `lua/override.lua` to changes.
@@ -252,7 +253,12 @@ fn read_done(
 ) -> Option<(Micros, Vec<Done>)> {
     let ([time, _], rows) = reply.split_first_chunk::<2>()?;
     let time = number(time)?;
-    let read = |((row, wish), content): ((&[Vec<u8>], &Wish), &String)| {
+    let rows = rows.chunks_exact(3);
+    if rows.len() != wishes.len() {
+        return None;
+    }
+    let mut all = Vec::with_capacity(wishes.len());
+    for ((row, wish), content) in rows.zip(wishes).zip(contents) {
         let subject = &wish.subject;
         let before = std::str::from_utf8(&row[2]).ok().and_then(Entry::read);
         let outcome = match &*row[0] {
@@ -263,13 +269,11 @@ fn read_done(
             version => {
                 let ends = Some(number(&row[1])?).filter(|ends| *ends != 0);
                 let entry = Entry::new(number(version)?, ends, content);
-                return Some(Outcome::made(subject, entry, before));
+                all.push(Outcome::made(subject, entry, before));
+                continue;
             }
         };
-        Some((outcome, None))
-    };
-    let rows = rows.chunks_exact(3);
-    let are_all = rows.len() == wishes.len();
-    let done: Option<Vec<Done>> = rows.zip(wishes).zip(contents).map(read).collect();
-    are_all.then_some((time, done?))
+        all.push((outcome, None));
+    }
+    Some((time, all))
 }

@@ -130,19 +130,18 @@ impl Overrides {
         let (version, lacking) = {
             let mut table = self.table.lock();
             let now = table.now();
-            let other = table.entries().iter();
-            let other = other.filter(|(subject, _)| seen.get(*subject) != Some(&true));
-            let (dropped, lacking): (Vec<_>, Vec<_>) = other
+            let (dropped, lacking): (Vec<_>, Vec<_>) = table
+                .entries()
+                .iter()
+                .filter(|(subject, _)| seen.get(*subject) != Some(&true))
                 .map(|(subject, entry)| (subject.clone(), entry.clone()))
                 .partition(|(subject, entry)| {
                     let is_dropped = was_away || entry.is_over(now) && entry.version <= first.floor;
                     is_dropped && !seen.contains_key(subject)
                 });
-            unseen.changes.extend(
-                dropped
-                    .iter()
-                    .filter_map(|(subject, _)| table.remove(subject)),
-            );
+            for (subject, _) in &dropped {
+                unseen.changes.extend(table.remove(subject));
+            }
             (table.version(), lacking)
         };
         // The listener runs first, because the following calls may take long.

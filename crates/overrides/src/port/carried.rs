@@ -54,12 +54,6 @@ pub(super) struct Reason {
 
 /// Reads from `If-Match` or `If-None-Match` which override must be in force.
 pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
-    let version = |value: &HeaderValue| {
-        let text = value.to_str().ok()?.trim();
-        let version = text.strip_prefix('"')?.strip_suffix('"')?.parse().ok();
-        // Version 0 is refused: scripts would take it for the condition that no override is in force.
-        version.filter(|version| *version != 0)
-    };
     // A repeated header is refused, because `get` would ignore its second value.
     let is_twice = |name| headers.get_all(name).iter().nth(1).is_some();
     if is_twice(IF_MATCH) || is_twice(IF_NONE_MATCH) {
@@ -75,6 +69,13 @@ pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
             "a change may have If-Match with a version, or If-None-Match: *",
         )),
     }
+}
+
+fn version(value: &HeaderValue) -> Option<u64> {
+    let text = value.to_str().ok()?.trim();
+    let version = text.strip_prefix('"')?.strip_suffix('"')?.parse().ok();
+    // Version 0 is refused: scripts would take it for the condition that no override is in force.
+    version.filter(|version| *version != 0)
 }
 
 /// Parses a body as JSON. Returns `None` for an empty body.
