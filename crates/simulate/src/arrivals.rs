@@ -1,8 +1,8 @@
 //! Passes requests of the log on to the runs, in the order of their times.
 //!
-//! If the log has whole seconds, there are two runs. The first spreads the requests evenly over each second. The second has all requests of
-//! a second at its start. If a line has an end and a duration, the first run spreads the ends evenly in place of the arrivals, and
-//! subtracts the duration of each request from its end.
+//! If the times of the log are whole seconds, the replay has two runs. The first run spreads the requests evenly over each second. The
+//! other run places all requests of a second at the start of that second. If a line has the end and the duration of its request, the first
+//! run spreads the ends evenly, and computes each arrival as the end minus the duration.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,27 @@ use crate::lane::{AHEAD, Lane};
 
 const SECOND: Micros = 1_000_000;
 
-/// Coarsest resolution of times that are taken as they are, in us.
+/// The coarsest resolution of times that are used unchanged, in us. Coarser times are treated as whole seconds.
 pub(crate) const EXACT: Micros = 10_000;
 
-/// Most requests of one second that are kept, so that they can be spread over the second.
+/// Most requests of one second that wait in memory to be spread over that second.
 pub(crate) const MAX_PENDING: usize = 1 << 17;
-/// Most bytes of the IDs of the kept requests.
+/// Most bytes of the IDs of all waiting requests.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The requests that are not passed on yet: all of the current second, or a few with exact times.
+/// The requests that wait to be passed on to the runs: all requests of the current second, or at most `AHEAD` if all times are exact.
 #[derive(Default)]
 pub(crate) struct Arrivals<'p> {
     second: Micros,
-    /// Offset in the current second up to which requests are spread already, in us.
+    /// Offset in the current second, in us. Requests before this offset are already passed on.
     begun: Micros,
-    /// The bytes of the IDs of kept requests.
+    /// The total length of the IDs of waiting requests, in bytes.
     bytes: usize,
-    /// Number of requests in seconds that have too many requests to keep all.
+    /// Number of requests in seconds with more requests than `MAX_PENDING`, or with more bytes of IDs than `MAX_BYTES`. Such a second is
+    /// spread in several parts.
     pub(crate) crowded: u64,
     pending: Vec<(Asked<'p>, Micros, Known)>,
-    /// Requests that spreading moves to a later second, by their time and their order.
+    /// Requests that spreading moves to a later second, by their new time and their order in the log.
     later: BTreeMap<(Micros, u64), Asked<'p>>,
     /// Number of requests that ended in each second.
     ended: BTreeMap<Micros, u32>,
@@ -44,14 +45,14 @@ pub(crate) struct Arrivals<'p> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Exact,
-    /// The time to the second, without a fraction.
+    /// The time is in whole seconds.
     Second,
-    /// The end to the second. The value is the time of arrival if ends are spread evenly.
+    /// The end is in whole seconds. The value is the time of arrival that follows from the evenly spread end.
     End(Micros),
 }
 
 impl<'p> Arrivals<'p> {
-    /// Makes room for a request. Passes earlier requests on if there are enough of them, or if their second is over.
+    /// Makes room for a request: passes waiting requests on to the runs if there are enough of them, or if their second is over.
     pub(crate) fn turn(&mut self, arrival: Micros, lanes: &mut [Lane<'p>]) {
         if lanes.len() == 1 {
             if self.pending.len() >= AHEAD {
@@ -61,10 +62,11 @@ impl<'p> Arrivals<'p> {
             let start = arrival - arrival % SECOND;
             self.flush(start, lanes);
             (self.second, self.begun) = (arrival / SECOND, 0);
-            // No later request of the log ends before this second, so earlier counts are not needed.
+            // No later request of the log ends before this second, so the counts of earlier seconds are not needed.
             self.ended = self.ended.split_off(&self.second);
         } else if self.pending.len() + self.later.len() >= MAX_PENDING || self.bytes >= MAX_BYTES {
-            // Spreads the kept requests over half of the rest of the second. Later requests of this second get the other half.
+            // Spreads the waiting requests over half of the remaining time of the second. Requests that follow in this second get the other
+            // half.
             let half = (SECOND - self.begun) / 2;
             self.hand_over(Micros::MAX, half, lanes);
             self.begun += half;
@@ -81,7 +83,7 @@ impl<'p> Arrivals<'p> {
                 let nth = self.ended.entry(end).or_default();
                 let part = u64::from(nth.reverse_bits());
                 *nth = nth.wrapping_add(1);
-                // The places in the second are 0, 1/2, 1/4, 3/4, 1/8 …: evenly spread for any number of requests.
+                // The offsets are 0, 1/2, 1/4, 3/4, 1/8 … of a second. They are evenly spread for any number of requests.
                 Known::End(arrival + ((part * SECOND) >> u32::BITS))
             }
             Stamp::Arrival | Stamp::End => Known::Second,
@@ -90,7 +92,7 @@ impl<'p> Arrivals<'p> {
         self.pending.push((request, arrival, precision));
     }
 
-    /// Passes all requests on. The run that spreads requests gets only those with times before `until`.
+    /// Passes all waiting requests on to the runs. The run that spreads requests gets only requests whose spread time is before `until`.
     pub(crate) fn flush(&mut self, until: Micros, lanes: &mut [Lane<'p>]) {
         self.hand_over(until, SECOND - self.begun, lanes);
     }

@@ -1,4 +1,4 @@
-//! A request for the limits to decide, with its facts in the log.
+//! A logged request that the limits decide, with the facts from its log line.
 
 use std::rc::Rc;
 
@@ -7,24 +7,26 @@ use tidegate_tower::RuleCharge;
 
 use crate::charged::Charged;
 
-/// A request for the limits to decide.
+/// A request that the limits decide.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'p> {
-    /// The charges. Requests of a caller share charges that depend on the caller alone.
+    /// The charges. If a policy's charges depend on the caller alone, all requests of the caller under this policy share them.
     pub(crate) charged: Rc<Charged<'p>>,
-    /// Duration of the request after limits admitted it, in us, if the log has it.
+    /// Duration of the request after limits admitted it, in us. `None` if the log lacks it, or if limits refused the request when it was
+    /// logged.
     pub(crate) service: Option<Micros>,
-    /// The status of its answer. `None` if limits refused the request when it was logged.
+    /// The status of the answer. `None` if limits refused the request when it was logged.
     pub(crate) status: Option<u16>,
-    /// Its real cost, if the cost comes from the answer and the log has it.
+    /// The logged cost, if a limit takes the cost from the answer. `None` if no limit does, or if limits refused the request when it was
+    /// logged.
     pub(crate) cost: Option<u64>,
-    /// Whether an earlier request had the same keys.
+    /// Whether the charges came from the cache. If so, an earlier request had the same keys.
     pub(crate) is_known: bool,
-    /// Its number among the requests of the log.
+    /// The number of the request in the log, from 1.
     pub(crate) number: u64,
-    /// Its ID, if decisions are written.
+    /// The ID of the request, if `--decisions` writes it.
     pub(crate) id: Option<Box<str>>,
-    /// Number of earlier attempts in the retry model.
+    /// Number of earlier attempts that the limits refused. Always 0 without `--retry after`.
     pub(crate) attempt: u32,
 }
 

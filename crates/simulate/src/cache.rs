@@ -1,4 +1,4 @@
-//! A cache of earlier results. Most requests have the client and the path of an earlier request.
+//! Caches the results of earlier requests, because most requests have the client and the path of an earlier request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-/// Values by keys.
+/// A map from keys to values, with a maximum number of entries.
 #[derive(Debug)]
 pub(crate) struct Cache<V> {
     values: HashMap<Box<[u8]>, V, RandomState>,
@@ -34,7 +34,7 @@ impl<V> Cache<V> {
     }
 }
 
-/// A key of several parts. Two keys with the same types of parts are equal only if all their parts are equal.
+/// A cache key that is made of several parts. Two keys with the same sequence of part types are equal only if all parts are equal.
 #[derive(Debug, Default)]
 pub(crate) struct Key(SmallVec<[u8; 256]>);
 

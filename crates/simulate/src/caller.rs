@@ -1,4 +1,4 @@
-//! Names the caller of a request, as far as its line has the facts.
+//! Identifies the caller of a logged request, and records which facts the log lacks to do so.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,7 +11,7 @@ use tidegate_tower::{Peer, Per, Rule};
 use crate::lacks::{Facts, Lack};
 use crate::request::Given;
 
-/// The caller, and the facts that the log lacks to name it.
+/// The caller of a logged request. `client` and `address` are the facts that the log lacks to identify the caller.
 pub(crate) struct Known {
     pub(crate) caller: Caller,
     pub(crate) trusted: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Known {
     pub(crate) address: Option<Lack>,
 }
 
-/// Names the caller as far as the line allows.
+/// Identifies the caller of the request in a log line. If the log lacks the client or its address, the result contains the missing fact.
 pub(crate) fn identify(
     settings: &Settings,
     facts: &Facts,
@@ -77,7 +77,7 @@ pub(crate) fn identify(
     let before = caller.named_by.unwrap_or(clients.sources.len());
     let sources = clients.sources.iter().zip(&facts.sources).take(before);
     let mut lacks = sources.filter_map(|(source, lack)| {
-        // A user ID counts only from a trusted peer.
+        // The gateway ignores user IDs from untrusted peers, so their requests do not need this header.
         let is_asked = trusted || peer.is_none() || !matches!(source, ClientSource::UserId { .. });
         lack.clone().filter(|_| is_asked)
     });
@@ -103,7 +103,7 @@ pub(crate) fn shown(client: &Client) -> String {
 }
 
 /// Whether the gateway refused the credentials of the request when it was logged. If the log has neither outcomes nor statuses of
-/// upstreams, a 401 counts as an answer of the upstream.
+/// upstreams, the 401 is assumed to come from the upstream.
 pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
     if entry.status() != Some(401) {
         return false;
@@ -116,10 +116,11 @@ pub(crate) fn is_refused(entry: &Entry<'_>) -> bool {
     }
 }
 
-/// Whether a limit counts per a name that the client may have in addition to its logged name.
+/// Whether the limit's `per` contains a kind of name that the log does not have. A client that the log names by its user ID, for example,
+/// may also have an API key.
 pub(crate) fn named_other(rule: &Rule, client: &Client) -> bool {
     rule.per.iter().any(|per| match per {
-        // A client named by its address has no other name.
+        // A client that the log names by its address has sent no valid API key.
         Per::ApiKey => matches!(client, Client::UserId(_) | Client::Certificate(_)),
         Per::UserId => matches!(
             client,

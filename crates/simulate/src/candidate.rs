@@ -22,10 +22,11 @@ use crate::request::{Given, request, unparsed};
 use crate::router::Router;
 use crate::variants::{Variant, variants};
 
-/// Longest request that the cache keeps, in bytes of method, host, path and query. The routes of longer requests are found each time.
+/// Longest request whose route is cached, in bytes of method, host, path and query together. The routes of longer requests are looked up
+/// each time.
 const LONG: usize = 4_096;
 
-/// Most paths in the cache. It needs a bound, because clients may invent paths.
+/// Most combinations of method, host and path in the cache. The cache needs a bound, because clients may invent paths.
 const MAX_PATHS: usize = 1 << 16;
 
 /// A configuration to replay.
@@ -34,21 +35,21 @@ pub(crate) struct Candidate<'p> {
     router: &'p dyn Router,
     pub(crate) given: &'p Given,
     hasher: Hasher,
-    /// For each rule of each policy: the number of its limit.
+    /// The index in `settings.limits` of each rule's limit, by policy and rule.
     limits: Vec<Vec<u16>>,
-    /// Whether the charges of each policy depend on the caller alone.
+    /// For each policy: whether its charges depend on the caller alone.
     is_plain: Vec<bool>,
-    /// Whether a query or a header chooses a route.
+    /// Whether any route has a condition on the query or on a header.
     has_conditions: bool,
     /// The facts of each log. The key is the memory address of the log's list of fields.
     logs: HashMap<usize, Rc<Log>, RandomState>,
-    /// The cached numbers of policies, by method, host and path.
+    /// The number of the policy, cached by log, method, host and path.
     paths: Cache<usize>,
     /// The cached charges, by caller.
     callers: Cache<Answer<'p>>,
-    /// The numbers of the keys of each limit. Each plan with other quotas has keys of its own.
+    /// For each limit: the number of each key. A plan with other quotas has keys of its own.
     keys: Vec<HashMap<(Key, &'p str), u32, RandomState>>,
-    /// Number of requests for which each limit could not be computed, by the reason.
+    /// Number of requests for which a limit could not be computed, by the limit and the missing fact.
     pub(crate) lacking: HashMap<(u16, Lack), u64>,
     pub(crate) counts: Counts,
     pub(crate) clients: Clients,
@@ -57,7 +58,7 @@ pub(crate) struct Candidate<'p> {
     is_known: bool,
 }
 
-/// The facts that the lines of a log have.
+/// The facts in a log's lines, and a variant for each route that requires a fact that the lines lack.
 struct Log {
     facts: Facts,
     variants: Vec<Variant>,
@@ -183,8 +184,8 @@ impl<'p> Candidate<'p> {
         })
     }
 
-    /// Returns the key of the request's route in the cache. `None` if the route may depend on more than method, host and path, or if the
-    /// request is too long for the cache.
+    /// Returns the key under which `paths` caches the request's policy. `None` if the route may depend on more than method, host and path,
+    /// or if the request is too long for the cache.
     fn path(&self, line: Line<'_>) -> Option<cache::Key> {
         let (entry, facts) = (line.entry, &line.log.facts);
         let is_simple = !self.has_conditions
@@ -208,7 +209,7 @@ impl<'p> Candidate<'p> {
         Some(key)
     }
 
-    /// Returns the charges of a request under this policy, whose charges depend on the caller alone.
+    /// Returns the charges of a request under a policy whose charges depend on the caller alone.
     fn plain(
         &mut self,
         line: Line<'_>,
@@ -319,7 +320,7 @@ impl<'p> Candidate<'p> {
     }
 }
 
-/// Whether a byte of a query has no special meaning.
+/// Whether a byte is valid in every query. A request with other bytes in its query may be invalid, so its policy is not cached.
 const fn is_usual(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -328,14 +329,14 @@ const fn is_usual(byte: u8) -> bool {
         )
 }
 
-/// Returns the policy with this number.
+/// Returns the policy with this number. Number 0 is the policy of requests without a route.
 fn policy(settings: &Settings, at: usize) -> &Policy {
     let route = at.checked_sub(1).and_then(|at| settings.routes.get(at));
     route.map_or(&settings.unmatched, |route| &route.policy)
 }
 
-/// Whether limits refused the request when it was logged. The line of such a request does not show how an admitted request would have
-/// ended.
+/// Whether limits refused the request when it was logged. The log line of a refused request shows neither the status nor the duration of an
+/// admitted request.
 fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
     match outcome {
         Some(outcome) => matches!(outcome, b"limited" | b"dropped" | b"unavailable"),
@@ -343,12 +344,12 @@ fn is_limited(entry: &Entry<'_>, outcome: Option<&[u8]>) -> bool {
     }
 }
 
-/// Returns the duration of a request after the limits admitted it.
+/// Returns the duration of a request after the limits admitted it, in us.
 fn service(entry: &Entry<'_>) -> Option<Micros> {
     let duration = entry.duration()?;
     let ended = entry.ended()?;
-    // The times of arrival and end may come from two clocks. If their difference is far from the logged duration, the logged duration is
-    // right.
+    // The times of arrival and end may come from two clocks. If their difference deviates from the logged duration by 1 s or more, the
+    // logged duration is used.
     let since = ended.saturating_sub(entry.arrival());
     let ran = match since.abs_diff(duration) < 1_000_000 {
         true => since,

@@ -20,7 +20,7 @@ pub(crate) enum Unasked {
     Denied,
     /// The cost of the request is higher than a limit can ever admit.
     Oversized,
-    /// The gateway that wrote the log shed the request: memory was short.
+    /// The gateway that wrote the log shed the request, because its memory was short.
     Shed,
 }
 
@@ -29,26 +29,26 @@ pub(crate) enum Unasked {
 pub(crate) struct Charged<'p> {
     pub(crate) client: Client,
     pub(crate) charges: RuleCharges<'p>,
-    /// The numbers of the charged limits.
+    /// The index in `settings.limits` of the limit of each charge.
     pub(crate) limits: SmallVec<[u16; 2]>,
-    /// The numbers of the charged keys. Each limit numbers its own keys.
+    /// The number of the key of each charge. Each limit numbers its keys from 0.
     pub(crate) keys: SmallVec<[u32; 2]>,
-    /// The limits that cannot be computed, and what the log lacks for them.
+    /// The limits that cannot be computed for the request, each with the fact that the log lacks.
     pub(crate) lacks: Vec<(u16, Lack)>,
-    /// Whether the credentials are refused. Only limits under `always` then count the request.
+    /// Whether the gateway refuses the request's credentials. If so, only limits under `always` count the request.
     pub(crate) is_refused: bool,
     /// Whether the cost of a charge depends on the answer.
     pub(crate) asks_cost: bool,
 }
 
 impl Charged<'_> {
-    /// Returns the numbers of the limit and of the key of a charge.
+    /// Returns the number of the limit and the number of the key for the charge with this index.
     pub(crate) fn key(&self, index: usize) -> (u16, u32) {
         (self.limits[index], self.keys[index])
     }
 }
 
-/// A policy, with the numbers of the limits of its rules.
+/// A policy, and the data that its charges depend on. `limits` has the index of each rule's limit in `settings.limits`.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'p, 'f> {
     pub(crate) settings: &'p Settings,
@@ -60,7 +60,7 @@ pub(crate) struct Place<'p, 'f> {
 }
 
 impl<'p> Place<'p, '_> {
-    /// Computes the charges of a request of this caller.
+    /// Computes the charges of a request by this policy. `identity` is the caller of the request.
     pub(crate) fn assess(
         self,
         identity: Known,
@@ -75,10 +75,10 @@ impl<'p> Place<'p, '_> {
             return Err(Unasked::Denied);
         }
         let is_refused = caller.refused.is_some();
-        // The gateway may have seen credentials that the log lacks.
+        // The request may have had credentials that the log lacks, so the gateway may have accepted them.
         let may_have_shown = matches!(caller.refused, Some(Credentials::Missing(_)))
             && (identity.client.is_some() || facts.names_client);
-        // The charges outlive the caller, so they refer to the settings.
+        // The charges outlive the caller, so they borrow its plan from the settings.
         let of_client = caller.plan.as_ref();
         let of_client = of_client.and_then(|it| settings.plans.iter().nth(it.index()));
         let charges = assessment.charges(policy, is_refused, of_client);
@@ -102,7 +102,7 @@ impl<'p> Place<'p, '_> {
             charged.lacks.extend(lacks);
         }
         if let Some(lack) = route_lack {
-            // Adds every limit that a route might have charged.
+            // The route is unknown and may have charged any limit. So every limit that is not charged yet lacks the fact for the route.
             for (number, limit) in settings.limits.iter().enumerate() {
                 let mut always = charges.iter();
                 if !always.any(|charge| charge.rule.limit.name() == limit.name()) {
@@ -119,14 +119,14 @@ impl<'p> Place<'p, '_> {
             let client = identity.client.as_ref();
             let by_client = client.filter(|_| needs_client(policy, rule));
             let by_name = || match facts.names_client {
-                // tidegate's own log has only one name of the client, so limits that count by another name lack it.
+                // tidegate's own log has only one name of the client, so a limit that counts by another name lacks that name.
                 true => named_other(rule, &charged.client)
                     .then(|| name_lack(rule, &settings.clients, &facts.sources))
                     .flatten(),
                 false => name_lack(rule, &settings.clients, &facts.sources),
             };
-            // If a request lacks a name in `per`, the limit counts it under its address. Access lists and plans may also contain addresses.
-            // In all these cases the limit needs the address.
+            // If a request lacks a name in `per`, the limit counts the request under the client's address. Access lists and plans may also
+            // contain addresses. In all these cases the limit needs the address.
             let access = policy.access.as_ref();
             let asks_address = !rule.per.is_empty() && *rule.per != [Per::Route]
                 || access.is_some_and(|access| access.needs_address(charge.index))
@@ -180,8 +180,8 @@ fn fixed_costs(charges: &[RuleCharge<'_>]) -> (u64, usize) {
     (highest.unwrap_or(0), charges.len() - fixed().count())
 }
 
-/// Sets the cost of a charge from the log's cost, if a request header set it and the log lacks this header. Fails with the missing fact if
-/// the log lacks the cost.
+/// Checks that the log has the cost of a charge. If the cost comes from a request header that the log lacks, sets the charge's cost to the
+/// logged cost. Returns the missing fact as an error.
 fn set_cost(
     charge: &mut RuleCharge<'_>,
     entry: &Entry<'_>,
@@ -194,13 +194,14 @@ fn set_cost(
         Cost::Header { name, .. } if entry.fields().has_header(name.as_str()) => return Ok(()),
         _ => {}
     }
-    // The log has one cost for each request: the highest of its costs under all limits.
+    // The log has one cost for each request: the highest cost that any of its limits charged.
     let is_told = facts.has_cost && others == 1;
     let cost = entry.cost().unwrap_or(0);
     if !facts.has_cost {
         return Err("cost".into());
     }
-    // The cost in a header is at least 1. The cost in an answer may be 0. A higher fixed cost may hide such a small cost.
+    // The cost in a header is at least 1, and the cost in an answer at least 0. If a fixed cost is higher than this minimum, the logged
+    // cost may be the fixed cost, and hide a lower cost.
     let least = u64::from(matches!(charge.rule.cost, Cost::Header { .. }));
     if !is_told || (cost <= fixed && fixed > least) {
         return Err("cost of each limit (only the highest)".into());

@@ -5,9 +5,10 @@
 //!  (by arrival)  (by tower's own `assess_known`)     └─ Ladder: the same at other quotas
 //! ```
 //!
-//! This crate does not implement the gateway's rules a second time. A [`Router`] of the gateway finds routes. `tidegate-tower` names
-//! clients and computes charges. The memory store of `tidegate-store` decides at the times of the log. If the line of a request lacks a
-//! fact that a limit needs, the limit is not computable for this request. No value is guessed.
+//! This crate does not implement the gateway's rules a second time. A [`Router`] of the gateway finds routes. `tidegate-identity`
+//! identifies clients, and `tidegate-tower` computes charges. The memory store of `tidegate-store` decides at the times of the log. If the
+//! line of a request lacks a fact that a limit needs, the limit is not computable for this request. The replay never guesses a missing
+//! fact.
 
 mod arrivals;
 mod asked;
