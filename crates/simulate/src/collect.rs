@@ -23,7 +23,7 @@ use crate::report::{
 use crate::stats::{LimitStats, Requests};
 use crate::time::time;
 
-/// Shares of requests, in millionths. For each share, the report has the smallest quota that refuses no larger share.
+/// Shares of requests, in millionths. For each share, the report has the smallest tried quota that refuses at most this share.
 pub(crate) const SHARES: [u64; 3] = [0, 1_000, 10_000];
 
 /// Fewest requests for which the report notes that all came from one address.
@@ -63,7 +63,7 @@ pub(crate) fn report(results: &Found<'_>, reader: &Reader) -> Report {
     }
 }
 
-/// Returns the range of a number over all runs.
+/// Returns the lowest and the highest value of a number over all runs.
 fn of_lanes(lanes: &[Lane<'_>], of: impl Fn(&Lane<'_>) -> u64) -> Range {
     Range::of(lanes.iter().map(&of))
 }
@@ -162,7 +162,7 @@ fn lacks_routes(tried: &Tried<'_>) -> bool {
         && routes.any(|route| route.policy.rules.len() > route.policy.always)
 }
 
-/// Returns the only client address, if there are many requests and a limit counts per client.
+/// Returns the only client address, if there are at least `MANY` requests and a limit counts per client.
 fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress> {
     let Clients::One(Client::Ip(address)) = tried.candidate.clients else {
         return None;
@@ -193,7 +193,7 @@ fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress
     })
 }
 
-/// Whether a limit with this `per` has a budget for each client.
+/// Whether this part of `per` gives each client a budget of its own.
 fn is_of_client(per: &str) -> bool {
     per == "client" || per.starts_with("ip")
 }
@@ -201,9 +201,9 @@ fn is_of_client(per: &str) -> bool {
 /// The largest share that a quota may refuse.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Allowed {
-    /// Refused requests in a million requests.
+    /// The most refused requests per million requests.
     Requests(u64),
-    /// Clients with refused requests in a million clients.
+    /// The most clients with a refused request per million clients.
     Clients(u64),
 }
 
@@ -223,7 +223,7 @@ impl Allowed {
     }
 }
 
-/// Returns the smallest quota that stays within the share in every run.
+/// Returns the smallest tried quota whose refusals stay within the `allowed` share in every run.
 pub(crate) fn needed(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> NeededQuota {
     let mut result = NeededQuota::default();
     for lane in lanes {
@@ -298,7 +298,7 @@ fn top(tried: &Tried<'_>) -> Vec<TopClient> {
     top
 }
 
-/// Returns the clients with the highest counts, and their names. Equal counts are in the order of names.
+/// Returns the `TOP` clients with the highest counts, and their names. Clients with equal counts are ordered by name.
 fn most(clients: &HashMap<Client, u64, RandomState>) -> Vec<(String, &Client)> {
     let mut counts: Vec<u64> = clients.values().copied().collect();
     counts.sort_unstable_by(|a, b| b.cmp(a));

@@ -91,7 +91,8 @@ fn percent(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 ///
-/// A log cannot be read. Limits refuse more than `--fail-over` allows, or it is unknown whether they do.
+/// A log cannot be read, or an output file cannot be written. Limits refuse more requests than `--fail-over` allows, or the number of
+/// refused requests is unknown.
 pub fn run(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
     replayed(trials, options).map_err(|why| plain(&why).into_owned())
 }
@@ -139,17 +140,17 @@ fn replayed(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
         true => serde_json::to_string_pretty(&report).map_err(|error| error.to_string())? + "\n",
         false => terminal::text(&report) + &suggest::text(&report.suggested),
     };
-    // A closed output is no error, because its reader has left.
+    // A failed write is ignored, because a program that closes the output early has read enough of the report.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     let why = options.fail_over.and_then(|percent| report.fails(percent));
     why.map_or(Ok(()), Err)
 }
 
-/// The note in the report if no quotas are suggested.
+/// The note in the report if a stop prevents `--suggest` from suggesting quotas.
 const NO_SUGGESTIONS: &str =
     "No quotas are suggested, because the replay was stopped before the end of the log.";
 
-/// Replays the logs once, and again if quotas are to be suggested.
+/// Replays the logs and returns the report. `--suggest` replays the logs a second time.
 fn report_on(
     trials: &[Trial<'_>],
     options: &Options,

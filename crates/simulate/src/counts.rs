@@ -1,8 +1,8 @@
-//! Counts of requests that are worth a note.
+//! Counts of requests that the report lists separately.
 
 use tidegate_identity::Client;
 
-/// Counts of requests that the limits did not decide, and of other requests that are worth a note.
+/// Counts of requests that the limits did not decide, and of other requests that the report lists separately.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Counts {
     pub(crate) shed: u64,
     /// Requests with refused credentials. Only limits under `always` count them.
     pub(crate) credentials_refused: u64,
-    /// Requests that limits had already refused at the time of the log.
+    /// Requests that limits refused when the log was written.
     pub(crate) limited_before: u64,
 }
 

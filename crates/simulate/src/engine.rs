@@ -19,7 +19,7 @@ use crate::request::Given;
 use crate::router::Router;
 use crate::stats::LaneStats;
 
-/// Number of requests between two calls of `go_on`.
+/// Number of requests between two calls of `go_on`, which shows the progress and can stop the replay.
 const CHECK_EVERY: u64 = 1_024;
 
 /// A configuration to replay.
@@ -45,13 +45,14 @@ impl std::fmt::Debug for Trial<'_> {
 pub(crate) struct Replay<'p> {
     pub(crate) given: &'p Given,
     pub(crate) retries: RetryModel,
-    /// The capacities of other quotas to try, by configuration and limit. `None` tries capacities around each limit's own.
+    /// The capacities of other quotas to try, by configuration and limit. `None` tries capacities around the configured capacity of each
+    /// limit.
     pub(crate) capacities: Option<Vec<Vec<Vec<u64>>>>,
     pub(crate) decisions: Option<PathBuf>,
 }
 
 impl Replay<'_> {
-    /// Returns the error for decisions that cannot be written.
+    /// Returns the error message for a file of decisions that cannot be written.
     fn failed(&self, error: &io::Error) -> String {
         let file = self.decisions.as_deref().unwrap_or(Path::new("-"));
         format!("{}: {error}", file.display())
@@ -70,22 +71,22 @@ pub(crate) struct Found<'p> {
 pub(crate) struct Tried<'p> {
     pub(crate) trial: Trial<'p>,
     pub(crate) candidate: Candidate<'p>,
-    /// One run, or two if times are whole seconds. The first run then spreads requests evenly over each second. The second run has all
-    /// requests of a second at its start.
+    /// One run, or two runs if the times of a log are whole seconds. The first run spreads requests evenly over each second. The other run
+    /// places all requests of a second at the start of that second.
     pub(crate) lanes: Vec<Lane<'p>>,
     pub(crate) arrivals: Arrivals<'p>,
 }
 
-/// The quality of the times in the log.
+/// The first and the last time in the log, and counts of its requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
     pub(crate) first: Option<Micros>,
     pub(crate) last: Micros,
-    /// Requests whose times are exact to the second only.
+    /// Requests whose times are coarser than `EXACT`.
     pub(crate) coarse: u64,
     /// Requests without a path.
     pub(crate) without_path: u64,
-    /// Requests whose lines have the time of the end, and no duration.
+    /// Requests whose lines have the time of the end and no duration, so that their arrival is unknown.
     pub(crate) ends: u64,
     pub(crate) requests: u64,
 }
@@ -102,7 +103,7 @@ impl Times {
     }
 }
 
-/// Replays the log. Calls `go_on` from time to time. If it returns false, the replay ends early.
+/// Replays the log. Calls `go_on` every `CHECK_EVERY` requests, and ends early if `go_on` returns false.
 pub(crate) fn replay<'p>(
     trials: &[Trial<'p>],
     reader: &mut Reader,
@@ -114,7 +115,7 @@ pub(crate) fn replay<'p>(
         times: Times::default(),
         stopped: false,
     };
-    // Without times of whole seconds, a second run would be the same as the first.
+    // A second run differs from the first only if some times are whole seconds.
     let mut sources = reader.sources().iter();
     let runs = match sources.any(|source| source.resolution() > EXACT) {
         true => 2,
@@ -147,7 +148,7 @@ pub(crate) fn replay<'p>(
                 Ok(request) => request,
                 Err(why) => {
                     if tried.lanes.len() == 1 {
-                        // Decisions are written in the order of the log, so the runs first decide all earlier requests.
+                        // Decisions are written in the order of the log, so the run decides all earlier requests first.
                         tried.arrivals.flush(arrival, &mut tried.lanes);
                     }
                     tried.lanes[0].stats.unasked(&entry, number, why);
@@ -170,14 +171,14 @@ pub(crate) fn replay<'p>(
     Ok(results)
 }
 
-/// Whether requests wait for a limit by `action: delay`, on some route.
+/// Whether `action: delay` lets requests wait for this limit on at least one route.
 pub(crate) fn delays(settings: &Settings, limit: &Limit) -> bool {
     rules(settings).any(|rule| {
         rule.limit.name() == limit.name() && matches!(rule.action, Action::Delay { .. })
     })
 }
 
-/// Whether no limit holds units while a request runs. Used units are then the whole state of a key.
+/// Whether no limit holds units while a request runs. If so, the state of a key has no holds, and `UsedKeys` can decide the requests.
 fn is_used_alone(settings: &Settings) -> bool {
     rules(settings).all(|rule| rule.limit.lease().is_none())
 }
@@ -202,7 +203,8 @@ fn tried<'p>(
         let stats = LaneStats::new(names.clone(), decisions.transpose()?);
         let numbered = limits.iter().enumerate();
         let ladders = numbered.map(|(number, limit)| match &replay.capacities {
-            // A limit with `action: delay` lets requests wait in place of refusing them. So no other quotas are tried.
+            // A limit with `action: delay` lets requests wait instead of refusing them, so a count of refusals at other quotas has no
+            // meaning.
             _ if delays(trial.settings, limit) => Ladder::at(limit, &[]),
             None => Ladder::new(limit),
             Some(capacities) => Ladder::at(limit, &capacities[index][number]),

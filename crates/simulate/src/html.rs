@@ -1,4 +1,4 @@
-//! The report as one page: text, tables and charts, without scripts and without other files.
+//! The report as one HTML page with text, tables and charts. The page needs no scripts and no other files.
 
 mod chart;
 
@@ -12,7 +12,7 @@ use chart::chart;
 
 const STYLE: &str = include_str!("../page/report.css");
 
-/// Returns the report as a page.
+/// Returns the report as an HTML page.
 pub(crate) fn page(report: &Report) -> String {
     let mut page = String::new();
     // Writing to a String cannot fail.
@@ -89,7 +89,7 @@ fn notes(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(page, "</ul>")
 }
 
-/// Writes the numbers of refused requests, with a column for each configuration.
+/// Writes a table of refused requests, with a column for each configuration.
 fn side_by_side(page: &mut String, all: &[ConfigurationReport]) -> fmt::Result {
     write!(
         page,
@@ -232,7 +232,7 @@ fn top(page: &mut String, it: &ConfigurationReport) -> fmt::Result {
     writeln!(page, "</table></section>")
 }
 
-/// Text that is escaped for HTML.
+/// Text that its `Display` escapes for HTML.
 struct Text<'a>(&'a str);
 
 impl Display for Text<'_> {

@@ -10,7 +10,7 @@ use tidegate_tower::{Cost, Per, Policy, Rule};
 
 use crate::request::Given;
 
-/// A missing fact, in words that follow "the log has no".
+/// A missing fact, in words that complete the sentence "the log has no ...".
 pub(crate) type Lack = Arc<str>;
 
 /// The facts that the lines of one log have, as far as a configuration needs them.
@@ -20,20 +20,21 @@ pub(crate) struct Facts {
     pub(crate) names_client: bool,
     /// Whether the client field or the address names each caller, so that no request header is needed.
     pub(crate) plain_callers: bool,
-    /// Whether the lines have the header in which a trusted proxy names the address of its client.
+    /// Whether the lines have the header in which a trusted proxy sends its client's address. Also true if the configuration reads no such
+    /// header.
     pub(crate) has_hops: bool,
-    /// For each source of clients: the fact that the log lacks to name a client by it.
+    /// For each source in `clients`: the fact that the log lacks to identify a client by this source.
     pub(crate) sources: Vec<Option<Lack>>,
     /// The missing fact without which no route can be found.
     pub(crate) route: Option<Lack>,
-    /// The missing fact without which some routes cannot be distinguished. Each request is then tried with the values that these routes
-    /// require.
+    /// The missing fact without which some routes cannot be distinguished. If this fact is missing, each request is also routed with the
+    /// values that these routes require.
     pub(crate) unsure: Option<Lack>,
-    /// The missing fact without which an OPTIONS request may be a preflight that the gateway answers.
+    /// The missing fact that shows whether an OPTIONS request is a CORS preflight, which the gateway answers itself.
     pub(crate) preflight: Option<Lack>,
-    /// For each rule of each policy: the fact that the log lacks for all requests to compute this rule.
+    /// The fact that each rule needs and no line of the log has, by policy and rule.
     pub(crate) rules: Vec<Vec<Option<Lack>>>,
-    /// Whether the lines have the cost.
+    /// Whether the lines have the cost of their requests.
     pub(crate) has_cost: bool,
 }
 
@@ -49,7 +50,7 @@ pub(crate) fn rules(settings: &Settings) -> impl Iterator<Item = &Rule> {
     policies(settings).flat_map(|policy| policy.rules.iter())
 }
 
-/// Returns the request headers that a configuration needs.
+/// Returns the names of the request headers that a configuration reads.
 pub(crate) fn headers(settings: &Settings) -> Vec<String> {
     let mut headers: Vec<&str> = Vec::new();
     for source in &settings.clients.sources {
@@ -92,7 +93,7 @@ impl Facts {
             ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
                 fields.has_header(header.as_str())
             }
-            // Tokens of a log name no caller.
+            // A token names the caller of its request. So the client address alone does not identify each caller.
             ClientSource::Token(_) => true,
             ClientSource::Certificate(_) | ClientSource::Ip => false,
         };
@@ -127,21 +128,21 @@ impl Facts {
     }
 }
 
-/// Returns the fact that the log lacks to name a client by this source.
+/// Returns the fact that the log lacks to identify a client by this source.
 fn source_lack(source: &ClientSource, fields: &Fields) -> Option<Lack> {
     match source {
         ClientSource::ApiKey { header, .. } | ClientSource::UserId { header } => {
             let missing = !fields.has_header(header.as_str());
             missing.then(|| format!("client (nor header {header})").into())
         }
-        // A token of the log has expired by now.
+        // A logged token has expired by now, so it names no client.
         ClientSource::Token(_) => Some("client, which tokens named".into()),
         ClientSource::Certificate(_) => Some("client, which certificates named".into()),
         ClientSource::Ip => None,
     }
 }
 
-/// Returns the fact that the log lacks to compute a rule for any client.
+/// Returns the fact that a rule needs and no line of the log has.
 fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let missing = |has: bool, word: &str| (!has).then(|| Lack::from(word));
     let per = rule.per.iter().find_map(|per| match per {
@@ -158,7 +159,7 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let holds = rule.limit.lease().is_some();
     let duration = || missing(!holds || fields.has(Field::Duration), "duration");
     let status = || missing(rule.count.is_none() || fields.has(Field::Status), "status");
-    // The cost in a header is checked for each request (`set_cost`), because it counts only if the peer is trusted.
+    // The cost in a header is checked for each request (`set_cost`), because the gateway reads this header only from trusted peers.
     let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
     let cost = || missing(!is_told || fields.has(Field::Cost), "cost");
     per.or_else(duration).or_else(status).or_else(cost)
@@ -202,8 +203,8 @@ pub(crate) fn needs_client(policy: &Policy, rule: &Rule) -> bool {
     by_name || !rule.plans.is_empty() || access.is_some_and(|access| access.needs_names())
 }
 
-/// Returns the fact that the log lacks for a name in the limit's `per`, other than the client's name. `lacks` has the missing fact of each
-/// source.
+/// Returns the fact that the log lacks for a name in the limit's `per` that one source gives, such as `api_key`. `lacks` has the missing
+/// fact of each source.
 pub(crate) fn name_lack(rule: &Rule, clients: &Clients, lacks: &[Option<Lack>]) -> Option<Lack> {
     rule.per.iter().find_map(|per| {
         let mut sources = clients.sources.iter().zip(lacks);

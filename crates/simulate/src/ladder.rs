@@ -15,7 +15,7 @@ use tidegate_tower::RuleCharge;
 use crate::asked::Asked;
 use steps::{KeySteps, Steps};
 
-/// The quotas of the first replay, in eighths of the configured quota.
+/// The capacities that the first replay tries, in eighths of the configured capacity.
 const EIGHTHS: [u64; 8] = [1, 4, 8, 12, 16, 32, 64, 256];
 
 /// Most quotas of a ladder. Each has one bit of a `u64`.
@@ -28,11 +28,11 @@ const SWEEP: u64 = 1 << 17;
 pub(crate) struct Ladder {
     quota: Quota,
     steps: Steps,
-    /// The states of each key, by its number.
+    /// The states of each key at all steps, by the number of the key.
     keys: Vec<KeySteps>,
     /// Number of requests that each step refuses.
     refused: Vec<u64>,
-    /// The charged keys, with one bit for each step that refused them at least once.
+    /// The charged keys, each with one bit for each step that refused the key at least once.
     touched: HashMap<u32, u64, RandomState>,
     /// Number of keys that each step refused at least once.
     touches: Vec<u64>,
@@ -45,15 +45,15 @@ pub(crate) struct Ladder {
     swept: u64,
 }
 
-/// A quota that would refuse no more than a share of the requests.
+/// A quota that refuses at most the allowed share of requests or keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Needed {
     pub(crate) quota: Quota,
-    /// Number of requests that it refuses.
+    /// Number of requests that the quota refuses.
     pub(crate) refused: u64,
-    /// Number of keys that it refuses at least once.
+    /// Number of keys that the quota refuses at least once.
     pub(crate) touched: u64,
-    /// The largest tried quota that refuses more.
+    /// The largest tried quota that refuses more than the allowed share.
     pub(crate) above: Option<Quota>,
 }
 
@@ -95,7 +95,7 @@ impl Ladder {
         }
     }
 
-    /// Reads a key early, so that it is in the processor's cache when it is charged.
+    /// Reads the state of a key early, so that the state is in the processor's cache when the key is charged.
     pub(crate) fn look_ahead(&self, key: usize) {
         let is_calm = matches!(self.keys.get(key), Some(KeySteps::Calm { .. }));
         std::hint::black_box(is_calm);
@@ -120,7 +120,7 @@ impl Ladder {
             self.touched.entry(key).or_default();
         }
         self.release(now);
-        // The replay has the real cost already, so it charges this cost instead of the reserved units.
+        // The log has the real cost of the request, so this cost is charged instead of the reserved units.
         let cost = match charge.limit.reserves() {
             Some(_) => request.used(charge).unwrap_or(charge.cost),
             None => charge.cost,
@@ -198,12 +198,12 @@ impl Ladder {
         })
     }
 
-    /// Returns the number of keys. Keys of clients whose plans have other quotas are left out.
+    /// Returns the number of keys with tried requests. Keys of clients whose plans have other quotas are left out.
     pub(crate) fn keys(&self) -> u64 {
         self.touched.len() as u64
     }
 
-    /// Returns the number of requests tried.
+    /// Returns the number of requests that the steps decided.
     pub(crate) const fn tried(&self) -> u64 {
         self.requests - self.others
     }

@@ -18,16 +18,16 @@ use events::{Event, Events, QueueKey, Running};
 pub(crate) use used::UsedKeys;
 use waiting::{WaitQueue, Waiting};
 
-/// Most keys of the store: practically unlimited.
+/// Most keys of the memory store. No log has this many keys, so the store never drops a budget that still counts.
 const KEYS: usize = 1 << 40;
 
 /// Time between two sweeps of expired keys, in us of the log's time.
 const SWEEP: Micros = 60_000_000;
 
-/// Number of requests whose keys are read ahead of their decisions.
+/// Number of requests whose keys are read into the processor's cache before the first of these requests is decided.
 pub(crate) const AHEAD: usize = 32;
 
-/// Number of events between two calls of `go_on`, after the last request of the log.
+/// Number of events between two calls of `go_on`, while events remain after the last request of the log.
 const CHECK_EVERY: u64 = 1_024;
 
 /// The behaviour of refused clients.
@@ -45,7 +45,7 @@ const MAX_ATTEMPTS: u32 = 10;
 /// One run.
 pub(crate) struct Lane<'p> {
     store: MemoryStore,
-    /// The used units of keys. They replace the store if no limit holds units.
+    /// The used units of all keys. If no limit holds units, they replace the `store`, because they decide faster.
     used: Option<UsedKeys>,
     now: Micros,
     swept: Micros,
@@ -77,8 +77,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Takes requests in the order of their arrival. If a request has an earlier time than the request before it, it arrives at the time of
-    /// that request.
+    /// Decides requests in the order of their arrival. A request with an earlier time than its predecessor arrives at the time of its
+    /// predecessor.
     pub(crate) fn arrive_all<'a>(
         &mut self,
         requests: impl Iterator<Item = (&'a Asked<'p>, Micros)> + Clone,
@@ -95,8 +95,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Reads the keys of a request before it arrives, so that they are in the processor's cache. The memory serves several such reads at a
-    /// time, so they take less time together than one by one.
+    /// Reads the keys of a request before it arrives, so that they are in the processor's cache when the request is decided. The memory
+    /// serves several reads at a time, so reading the keys of several requests together takes less time.
     fn look_ahead(&self, request: &Asked<'p>) {
         let charged = &request.charged;
         for (limit, key) in charged.limits.iter().zip(&charged.keys) {
@@ -234,7 +234,7 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Ends a request that held units.
+    /// Ends the running request with this number, and its holds.
     fn end(&mut self, number: u64) {
         let Some(running) = self.events.running.remove(&number) else {
             return;

@@ -1,4 +1,4 @@
-//! Notes on the numbers of a report.
+//! Writes notes that explain the numbers of a report, or limit their meaning.
 
 use tidegate_logs::Report as Read;
 
@@ -90,7 +90,7 @@ pub(crate) fn notes(
     notes
 }
 
-/// Returns signs that the log is misread, or is no evidence for this configuration.
+/// Returns notes about signs that the replay misread the log, or that the log has no suitable traffic for this configuration.
 fn doubts(of: &ConfigurationReport, results: &Found<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if of.lacks_routes {

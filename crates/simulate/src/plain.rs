@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Replaces the characters of a text that control a terminal, or begin another line.
+/// Replaces control characters by blanks. Otherwise a log could control the terminal, or write lines that look like lines of the report.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_control) {
         true => Cow::Owned(text.replace(char::is_control, " ")),

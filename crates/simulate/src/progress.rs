@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Shows the progress of the reader, but not more often than `EVERY`.
+    /// Shows the progress of the reader, at most once per `EVERY`.
     pub(crate) fn show(&mut self, reader: &Reader) {
         let now = Instant::now();
         if self.next.is_none_or(|next| now < next) {
@@ -47,7 +47,7 @@ impl Progress {
         self.is_shown = true;
     }
 
-    /// Erases the line.
+    /// Erases the line of progress.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = std::io::stderr().lock().write_all(b"\r\x1b[K");
@@ -55,7 +55,8 @@ impl Progress {
     }
 }
 
-/// Formats the progress: lines read, bytes read, bytes of all logs, and seconds.
+/// Formats the progress from the lines read, the bytes read, the bytes of all logs, and the seconds since the start. `all` is `None` if the
+/// length of a log is unknown.
 fn line(lines: u64, read: u64, all: Option<u64>, took: f64) -> String {
     let rate = (lines as f64 / took.max(0.001)) as u64;
     let so_far = format!("{} lines, {}/s", number(lines), number(rate));

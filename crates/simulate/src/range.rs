@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-/// An exact number, or two bounds. The bounds are the results of two runs: the first spreads requests evenly over each second, the second
-/// has them all at its start.
+/// An exact number, or two bounds. The bounds are the results of two runs: one run spreads requests evenly over each second, the other
+/// places all requests of a second at the start of that second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Range {
     /// The lower bound.
@@ -22,7 +22,7 @@ impl From<u64> for Range {
 }
 
 impl Range {
-    /// Returns the range of these numbers.
+    /// Returns the range from the smallest to the largest of these numbers.
     pub(crate) fn of(numbers: impl Iterator<Item = u64> + Clone) -> Self {
         Self {
             low: numbers.clone().min().unwrap_or(0),

@@ -43,16 +43,16 @@ pub(crate) struct LogReport {
     pub(crate) from: Option<String>,
     /// When the last request arrived.
     pub(crate) to: Option<String>,
-    /// Whether some times are whole seconds. Numbers are then ranges.
+    /// Whether some times of the log are whole seconds. If so, the counts of decisions are ranges.
     pub(crate) whole_seconds: bool,
     /// Whether the replay was stopped before the end of the log.
     pub(crate) stopped: bool,
 }
 
-/// One file.
+/// One log file.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FileReport {
-    /// Its path; `-` is standard input.
+    /// The path of the file. `-` is standard input.
     pub(crate) path: String,
     pub(crate) format: &'static str,
     pub(crate) requests: u64,
@@ -92,12 +92,12 @@ pub(crate) struct ConfigurationReport {
     pub(crate) route_unknown: u64,
     /// Requests with refused credentials. Only limits under `always` count them.
     pub(crate) credentials_refused: u64,
-    /// Requests that limits had already refused at the time of the log.
+    /// Requests that limits refused when the log was written.
     pub(crate) limited_before: u64,
     /// Whether routes have limits of their own, and no request has a route.
     #[serde(skip)]
     pub(crate) lacks_routes: bool,
-    /// The only client address of the log, if a limit counts per client. `None` if there are several.
+    /// The only client address of the log, if a limit counts per client. `None` if the log has several addresses.
     #[serde(skip)]
     pub(crate) sole_address: Option<SoleAddress>,
     /// The limits, in the order of the file.
@@ -110,7 +110,7 @@ pub(crate) struct ConfigurationReport {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleAddress {
     pub(crate) address: IpAddr,
-    /// Whether the address belongs to a private network, and `--peer` does not confirm it.
+    /// Whether the address is private and `--peer` does not confirm it. If so, the address may belong to a proxy, not to a client.
     pub(crate) may_be_proxy: bool,
 }
 
@@ -119,37 +119,37 @@ pub(crate) struct SoleAddress {
 pub(crate) struct LimitReport {
     pub(crate) name: String,
     pub(crate) algorithm: &'static str,
-    /// Its quota, as configured.
+    /// The quota of the limit, as configured.
     pub(crate) quota: String,
-    /// Its `per`: the parts of its keys.
+    /// The parts of the limit's keys, as configured in `per`.
     pub(crate) per: Vec<String>,
-    /// Whether it only observes.
+    /// Whether the limit has `action: observe`, so that it refuses no requests.
     pub(crate) observes: bool,
     /// Whether requests wait by `action: delay`. No other quotas are tried for such a limit.
     pub(crate) delays: bool,
-    /// Requests that it decided.
+    /// Requests that the limit decided.
     pub(crate) asked: u64,
-    /// Requests that this limit and all others admitted.
+    /// Requests that this limit decided, and all limits admitted.
     pub(crate) admitted: Range,
-    /// Requests that it refused, alone or together with other limits.
+    /// Requests that the limit refused, alone or together with other limits. If it only observes: requests that it would have refused.
     pub(crate) refused: Range,
-    /// The share of refused requests, in percent of the requests that it decided: lower and upper bound.
+    /// The share of refused requests, in percent of the requests that the limit decided: lower and upper bound.
     pub(crate) refused_percent: [f64; 2],
-    /// Requests that it delayed.
+    /// Requests that the limit delayed.
     pub(crate) delayed: Range,
     /// The longest wait, in milliseconds.
     pub(crate) longest_delay_ms: Range,
-    /// Number of keys that it counted.
+    /// Number of keys for which the limit counted requests.
     pub(crate) keys: u64,
-    /// Number of clients that it refused.
+    /// Number of clients that the limit refused at least once.
     pub(crate) clients_refused: Range,
-    /// The first minute in which it refused.
+    /// The first minute in which the limit refused a request.
     pub(crate) first_refused: Option<String>,
-    /// The minute in which it refused most.
+    /// The minute in which the limit refused the most requests.
     pub(crate) worst_minute: Option<Minute>,
     /// Requests for which the limit could not be computed, by the missing fact.
     pub(crate) not_computable: Vec<NotComputable>,
-    /// For several shares of the requests: the smallest quota that refuses no larger share.
+    /// For several shares of the requests: the smallest tried quota that refuses at most this share.
     pub(crate) needed: Vec<NeededQuota>,
     /// The results of the limit over time.
     pub(crate) series: SeriesReport,
@@ -169,27 +169,27 @@ pub(crate) struct Minute {
 pub(crate) struct NotComputable {
     /// The missing fact.
     pub(crate) log_lacks: String,
-    /// Number of these requests.
+    /// Number of requests whose log lines lack this fact.
     pub(crate) requests: u64,
 }
 
 /// A quota that would refuse no more than a share of the requests, if the limit were the only one.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct NeededQuota {
-    /// The share, in percent.
+    /// The largest share that the quota may refuse, in percent.
     pub(crate) percent: f64,
-    /// The quota. `None` if even the largest tried quota refuses more.
+    /// The smallest tried quota that refuses at most the share. `None` if even the largest tried quota refuses more.
     pub(crate) quota: Option<String>,
     pub(crate) capacity: Option<u64>,
     /// Number of requests that the quota would refuse.
     pub(crate) refused: Option<u64>,
     /// Number of clients, or other keys, with requests that the quota would refuse.
     pub(crate) clients: Option<u64>,
-    /// The largest tried capacity that refuses more.
+    /// The largest tried capacity that refuses more than the share.
     pub(crate) more_at: Option<u64>,
     /// Number of requests that were tried at this quota.
     pub(crate) of: u64,
-    /// Number of clients, or other keys, of these requests.
+    /// Number of clients, or other keys, of the tried requests.
     pub(crate) of_clients: u64,
 }
 
@@ -207,14 +207,15 @@ pub(crate) struct SeriesReport {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TopClient {
     pub(crate) client: String,
-    /// The limit that refuses it.
+    /// The limit that refuses the client.
     pub(crate) limit: String,
-    /// Number of its refused requests.
+    /// Number of requests of this client that the limit refuses.
     pub(crate) refused: Range,
 }
 
 impl Report {
-    /// Returns why `--fail-over` fails: limits would refuse more than this percentage of the requests, or the number is unknown.
+    /// Returns why `--fail-over` fails: limits would refuse more than this percentage of the requests, or the number of refused requests is
+    /// unknown.
     pub(crate) fn fails(&self, percent: f64) -> Option<String> {
         let refuses = |of: &ConfigurationReport| {
             of.most_refused as f64 > percent / 100.0 * of.requests as f64
@@ -246,7 +247,7 @@ impl Report {
             .and_then(unknown)
     }
 
-    /// Returns the reason why the log is probably misread, or is no evidence for this configuration.
+    /// Returns the reason why the replay probably misread the log, or why the log has no suitable traffic for this configuration.
     fn misread(&self, of: &ConfigurationReport) -> Option<String> {
         if of.lacks_routes && self.log.without_path == self.log.requests {
             return Some("no line has a path".to_owned());
@@ -285,7 +286,7 @@ pub(crate) struct Suggestion {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Suggestions {
     pub(crate) file: String,
-    /// The share of clients without a refused request, in percent.
+    /// The share of clients that must have no refused request (`--suggest`), in percent.
     pub(crate) untouched_percent: f64,
     pub(crate) limits: Vec<Suggestion>,
     /// The limits without a suggested quota.

@@ -12,12 +12,12 @@ const NO_HOST: HeaderValue = HeaderValue::from_static("host.invalid");
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Facts that the user gives for all requests, because the logs lack them.
+/// Facts that the command line gives for all requests, because the logs lack them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
-    /// The host that the requests asked for.
+    /// The host of all requests (`--host`).
     pub(crate) host: Option<HeaderValue>,
-    /// The address that connected.
+    /// The address of the peer of all requests (`--peer`).
     pub(crate) peer: Option<IpAddr>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn request(entry: &Entry<'_>, given: &Given) -> Option<Request<()>> {
     Some(request)
 }
 
-/// Returns a stand-in for a line that is no request.
+/// Returns a stand-in for the request of a line that has no valid method or path.
 pub(crate) fn unparsed() -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = Method::from_bytes(b"-").unwrap_or_default();

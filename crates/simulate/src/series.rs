@@ -1,9 +1,9 @@
-//! The results of a limit over time. The number of spans is bounded, so that their length grows with the log.
+//! The results of a limit over time. The number of spans is bounded, so a longer log has longer spans.
 
 use serde::Serialize;
 use tidegate_core::Micros;
 
-/// Most spans. If there are more, each pair becomes one span.
+/// Most spans of a series. If a series needs more, each pair of spans becomes one span of twice the length.
 const MAX_SPANS: usize = 720;
 
 const SECOND: Micros = 1_000_000;
@@ -23,7 +23,7 @@ pub(crate) struct Series {
 pub(crate) struct Span {
     pub(crate) admitted: u64,
     pub(crate) refused: u64,
-    /// The used part of the quota, in per mille, of the key that used most.
+    /// The highest used part of the quota over all keys, in per mille.
     pub(crate) used: u16,
 }
 
@@ -46,7 +46,7 @@ impl Series {
         }
     }
 
-    /// Joins each pair of spans.
+    /// Joins each pair of spans to one span of twice the length.
     fn coarsen(&mut self) {
         let mut coarse: Vec<Span> = Vec::with_capacity(MAX_SPANS);
         let first = self.first / 2;

@@ -85,7 +85,7 @@ impl LaneStats {
         }
     }
 
-    /// Writes a decision for a request that no limit decides: the reason for that.
+    /// Writes a line to the decisions for a request that no limit decides. Its `decision` is the reason.
     pub(crate) fn unasked(&mut self, entry: &Entry<'_>, number: u64, why: Unasked) {
         if self.decisions.is_none() {
             return;
@@ -107,7 +107,7 @@ impl LaneStats {
         }));
     }
 
-    /// Counts a new request, or a retry of a refused request.
+    /// Counts the keys of a new request, or the retry of a refused request.
     pub(crate) fn came(&mut self, request: &Asked<'_>) {
         self.requests.retries += u64::from(request.attempt > 0);
         if request.attempt > 0 || request.is_known {
@@ -213,7 +213,7 @@ impl LaneStats {
         self.failed.is_some()
     }
 
-    /// Ends the last minute of each limit, and flushes the decisions.
+    /// Completes the count of each limit's last minute, and flushes the decisions.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         for limit in &mut self.limits {
             limit.turn(Micros::MAX);
@@ -237,7 +237,7 @@ impl LimitStats {
         }
     }
 
-    /// Ends the current minute, if `now` is in another minute.
+    /// Completes the count of the current minute, if `now` is in another minute.
     fn turn(&mut self, now: Micros) {
         let minute = now - now % MINUTE;
         if self.minute.0 == minute {

@@ -13,7 +13,7 @@ use crate::plain::plain;
 use crate::report::{NeededQuota, Suggestion, Suggestions, Unsuggested};
 use crate::time::number as number_of;
 
-/// Number of quotas to try between a quota that is too small and a quota that is large enough.
+/// Number of steps in capacity from a quota that is too small to a quota that is large enough.
 const BETWEEN: u64 = 20;
 
 /// Suggests quotas that refuse requests of at most the `allowed` share of the clients. Reads the log again. `None` if a stop ended the
@@ -58,7 +58,7 @@ pub(crate) fn suggest(
     Ok(Some(all.collect()))
 }
 
-/// Returns the suggestion for one limit, or the reason for none.
+/// Returns the suggestion for one limit, or the reason why the limit has no suggestion.
 fn suggestion(
     tried: &Tried<'_>,
     number: usize,
@@ -110,7 +110,7 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
     }
 }
 
-/// Returns capacities between the largest tried capacity that refuses too much and the smallest that does not.
+/// Returns capacities between the largest tried capacity that refuses too much and the smallest tried capacity that is sufficient.
 fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
     let needed = needed(lanes, number, allowed);
     let (low, high) = match (needed.more_at, needed.capacity) {
@@ -135,7 +135,7 @@ fn between(lanes: &[Lane<'_>], number: usize, allowed: Allowed) -> Vec<u64> {
 /// Formats a quota as in a configuration, such as `token_bucket: { capacity: 20, refill: 5/s }`.
 fn yaml(quota: &Quota, written: &str) -> String {
     let pairs = written.split(", ").map(|pair| pair.replacen(' ', ": ", 1));
-    // A calendar window is written as a fixed window.
+    // A configuration writes a calendar window as a `fixed_window`.
     let algorithm = match quota.calendar() {
         Some(_) => "fixed_window",
         None => quota.algorithm(),

@@ -53,7 +53,7 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
-/// Writes the numbers of refused requests, with a column for each configuration.
+/// Writes a table of refused requests, with a column for each configuration.
 fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
     let mut table = Table::default();
     let files = configurations.iter().map(|it| plain(&it.file).into_owned());
@@ -64,7 +64,8 @@ fn side_by_side(text: &mut String, configurations: &[ConfigurationReport]) {
     text.push_str(&table.text());
 }
 
-/// Returns the rows of refused requests: for all limits, and for each limit. The first cell is the name.
+/// Returns the rows of refused requests: one row for all limits together, then one row for each limit. A name and a cell for each
+/// configuration make a row.
 pub(crate) fn rows(configurations: &[ConfigurationReport]) -> Vec<Vec<String>> {
     let mut names: Vec<&str> = Vec::new();
     for limit in configurations.iter().flat_map(|it| &it.limits) {
@@ -94,7 +95,8 @@ pub(crate) fn refused(refused: Range, of: u64) -> String {
     format!("{} ({})", range(refused), percents(refused, of))
 }
 
-/// Returns the other results that are not 0: the number, the words in a sentence, and the words in a heading.
+/// Returns the results other than admitted and refused requests that are not 0: the number, the words in a sentence, and the words in a
+/// heading.
 pub(crate) fn others(
     it: &ConfigurationReport,
 ) -> impl Iterator<Item = (Range, &'static str, &'static str)> {
@@ -217,7 +219,7 @@ fn one(text: &mut String, it: &ConfigurationReport) {
     }
 }
 
-/// Writes the quotas that would refuse no request, 0.1 % and 1 % of the requests.
+/// Writes each limit's smallest tried quotas that refuse no request, at most 0.1 % and at most 1 % of the requests.
 fn quotas(text: &mut String, it: &ConfigurationReport) {
     let limits = it.limits.iter();
     let limits: Vec<_> = limits
@@ -242,7 +244,7 @@ fn quotas(text: &mut String, it: &ConfigurationReport) {
     text.push_str(&table.text());
 }
 
-/// Formats a capacity with its bounds.
+/// Formats a needed capacity, with the largest tried capacity that refuses more.
 pub(crate) fn shown(needed: &NeededQuota) -> String {
     match (needed.capacity, needed.more_at) {
         (Some(capacity), Some(more)) if more + 1 < capacity => {
@@ -255,12 +257,12 @@ pub(crate) fn shown(needed: &NeededQuota) -> String {
     }
 }
 
-/// Removes the seconds of a time.
+/// Removes the seconds of a time, if they are 0.
 fn minute(time: &str) -> String {
     time.strip_suffix(":00").unwrap_or(time).to_owned()
 }
 
-/// Whether the limit could be computed for some request.
+/// Whether the limit was computed for a request, or no request met the limit.
 const fn is_computable(limit: &LimitReport) -> bool {
     limit.asked > 0 || limit.not_computable.is_empty()
 }

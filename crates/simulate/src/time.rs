@@ -27,7 +27,7 @@ pub(crate) fn number(number: u64) -> String {
     text
 }
 
-/// Formats a range as a number, or two.
+/// Formats a range as one number if its bounds are equal, and as `low..high` otherwise.
 pub(crate) fn range(range: Range) -> String {
     if range.low == range.high {
         return number(range.low);
@@ -35,7 +35,7 @@ pub(crate) fn range(range: Range) -> String {
     format!("{}..{}", number(range.low), number(range.high))
 }
 
-/// Formats a share in percent, with only the significant digits.
+/// Formats a share in percent, with more digits for smaller shares.
 pub(crate) fn percent(part: u64, of: u64) -> String {
     if part == 0 || of == 0 {
         return "0 %".to_owned();
@@ -49,7 +49,7 @@ pub(crate) fn percent(part: u64, of: u64) -> String {
     }
 }
 
-/// Formats the share of a range in percent.
+/// Formats both bounds of a range as shares of `of`, in percent.
 pub(crate) fn percents(part: Range, of: u64) -> String {
     let [low, high] = [percent(part.low, of), percent(part.high, of)];
     match low == high {

@@ -1,4 +1,4 @@
-//! Tries whether the facts that a log lacks could change the route of a request.
+//! Finds out whether facts that a log lacks could change the route of a request.
 
 use http::header::HOST;
 use http::uri::PathAndQuery;
@@ -10,7 +10,7 @@ use tidegate_net::host::HostPattern;
 use crate::request::Given;
 use crate::router::Router;
 
-/// The facts that one route needs and the log lacks.
+/// The values that one route requires for facts that the log lacks.
 #[derive(Debug)]
 pub(crate) struct Variant {
     host: Option<HeaderValue>,
@@ -54,7 +54,7 @@ pub(crate) fn variants(settings: &Settings, fields: &Fields, given: &Given) -> V
 }
 
 impl Variant {
-    /// Returns the route of the request with these facts added.
+    /// Returns the route of the request with the values of this variant added.
     pub(crate) fn route(&self, router: &dyn Router, request: &Request<()>) -> Option<usize> {
         let mut tried = Request::new(());
         *tried.method_mut() = request.method().clone();

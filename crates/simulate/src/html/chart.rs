@@ -9,7 +9,7 @@ use crate::time::{number, time};
 /// Most bars of a chart.
 const BARS: usize = 180;
 
-/// The height of a chart, in its own units.
+/// The height of a chart, in units of its SVG `viewBox`.
 const HEIGHT: u64 = 1_000;
 
 /// Writes the charts of a limit.
@@ -77,7 +77,7 @@ pub(super) fn chart(page: &mut String, series: &SeriesReport) -> fmt::Result {
     )
 }
 
-/// Returns the bars of a chart, and their length in seconds.
+/// Returns the bars of a chart, and the time that each bar covers, in seconds.
 fn bars(series: &SeriesReport) -> (Vec<Span>, u64) {
     let together = series.spans.len().div_ceil(BARS).max(1);
     let bars = series.spans.chunks(together).map(|spans| {

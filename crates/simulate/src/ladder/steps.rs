@@ -1,14 +1,14 @@
 //! The used units of one key, at several quotas from small to large.
 //!
-//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit them, too: the
-//! larger quotas have the same charges, and count no charge for longer. So only the smallest quota decides. When the smallest quota refuses
-//! a request, the states of the larger quotas are computed from the charges that it admitted. A state is as good as fresh when none of its
-//! charges counts any more.
+//! Most keys stay far below all quotas. While the smallest quota admits every request of a key, the larger quotas admit these requests,
+//! too: a larger quota has the same charges, and counts no charge for a longer time. So only the smallest quota decides. When the smallest
+//! quota refuses a request, the states of the larger quotas are computed from the charges that the smallest quota admitted. A state without
+//! a charge that still counts is as good as fresh. If all states of a key are as good as fresh, the smallest quota decides alone again.
 
 use smallvec::SmallVec;
 use tidegate_core::{Block, Budget, HoldId, KeyHolds, Micros, Quota, State, Verdict, decide};
 
-/// Most charges kept of a key for which only the smallest quota decides.
+/// Most charges that are kept for a key while only the smallest quota decides.
 const MOST: usize = 16;
 
 /// The quotas of one limit, from small to large.
@@ -18,10 +18,10 @@ pub(super) struct Steps {
     together: Together,
 }
 
-/// The decisions and states of the larger quotas, while the smallest admits every request.
+/// The relation of the larger quotas to the smallest quota, while the smallest quota admits every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Together {
-    /// A larger quota may refuse a request, so each quota decides.
+    /// A larger quota may refuse a request that the smallest quota admits, so each quota decides for itself.
     No,
     /// All quotas admit every request, and have the same state.
     Same,
@@ -34,15 +34,15 @@ pub(super) enum KeySteps {
     /// The smallest quota has admitted every request since its state was fresh.
     Calm {
         state: State,
-        /// The charges, if the quotas' states differ.
+        /// The charges, if the states of the quotas differ (`Together::Admitting`).
         charged: Charged,
     },
-    /// Each quota has a state.
+    /// Each quota has a state of its own, and decides for itself.
     Apart {
         states: Box<[State]>,
-        /// When the block of the key ends, at each quota.
+        /// The end of the key's block at each quota. Empty if the limit has no block.
         blocked: Box<[Micros]>,
-        /// The holds of requests, at each quota.
+        /// The holds of the key's requests at each quota. Empty if the quotas hold no units.
         holds: Box<[KeyHolds]>,
     },
 }
@@ -51,7 +51,7 @@ pub(super) enum KeySteps {
 type Charged = SmallVec<[(Micros, u64); 1]>;
 
 impl Steps {
-    /// Makes steps of these quotas of one limit, which are sorted by capacity.
+    /// Makes the steps of one limit. The quotas must be sorted by capacity.
     pub(super) fn new(quotas: Vec<Quota>, block: Option<Block>) -> Self {
         let grow = |pair: &[Quota]| {
             pair[0].capacity() <= pair[1].capacity() && pair[1].is_as_fast(&pair[0])
@@ -59,10 +59,11 @@ impl Steps {
         let together = if block.is_some() || quotas.iter().any(holds) {
             Together::No
         } else if !quotas.windows(2).all(grow) {
-            // A rate was rounded, so that a larger quota may be slower.
+            // If a rate was rounded, a larger quota may pay off debt more slowly than a smaller quota.
             Together::No
         } else if quotas.iter().any(Quota::is_paced) {
-            // A debt is counted in weights, which differ from quota to quota. So the states differ.
+            // A quota counts debt in parts of a unit, and the number of parts differs between quotas. So the same charges give different
+            // states.
             Together::Admitting
         } else {
             Together::Same
@@ -78,7 +79,7 @@ impl Steps {
         &self.quotas
     }
 
-    /// Returns a number that has the bits of all quotas set.
+    /// Returns a bit set that contains all quotas.
     pub(super) const fn all(&self) -> u64 {
         (1 << self.quotas.len()) - 1
     }
@@ -106,7 +107,7 @@ impl Steps {
         }
     }
 
-    /// Charges a key at each quota that admits the request. Returns one bit for each such quota. `now` must not decrease.
+    /// Charges a key at each quota that admits the request. Returns the bit set of these quotas. `now` must not decrease from call to call.
     pub(super) fn ask(&self, key: &mut KeySteps, cost: u64, id: HoldId, now: Micros) -> u64 {
         if self.is_over(key, now) {
             *key = self.fresh();
@@ -163,7 +164,7 @@ impl Steps {
         admitted
     }
 
-    /// Whether each quota's state of a key is as good as fresh, so that the smallest can decide for all again.
+    /// Whether all states of a key are as good as fresh, so that the smallest quota can decide alone again.
     fn is_over(&self, key: &KeySteps, now: Micros) -> bool {
         match key {
             KeySteps::Apart { states, .. } if self.together != Together::No => {
@@ -174,8 +175,7 @@ impl Steps {
         }
     }
 
-    /// Charges the key at the smallest quota alone. Returns false if this is not possible: no units are charged, and each quota must
-    /// decide.
+    /// Charges the key at the smallest quota alone. Returns false, and charges no units, if each quota must decide for itself.
     fn ask_first(&self, state: &mut State, charged: &mut Charged, cost: u64, now: Micros) -> bool {
         let Some(first) = self.quotas.first().filter(|it| cost <= it.capacity()) else {
             return false;
@@ -218,7 +218,7 @@ impl Steps {
         }
     }
 
-    /// Ends a request's hold at these quotas.
+    /// Ends a request's hold at the quotas in the bit set `steps`.
     pub(super) fn end(&self, key: &mut KeySteps, steps: u64, hold: HoldId) {
         let KeySteps::Apart { holds, .. } = key else {
             return;
@@ -230,7 +230,7 @@ impl Steps {
         }
     }
 
-    /// Frees the memory of a key that is as good as fresh.
+    /// Frees the memory of a key if its states are as good as fresh, its block is over and its holds have lapsed.
     pub(super) fn sweep(&self, key: &mut KeySteps, now: Micros) {
         let is_over = |quota: &Quota, state: &State| quota.expires(state) <= now;
         let mut quotas = self.quotas.iter();

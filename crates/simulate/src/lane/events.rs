@@ -1,4 +1,4 @@
-//! The coming events, in the order of time.
+//! The future events of a run, in the order of their times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ pub(super) struct Running<'p> {
     pub(super) decision: Decision,
 }
 
-/// A coming event.
+/// A future event of a run.
 pub(super) enum Event<'p> {
     /// The request that runs under this number ends.
     End(u64),
@@ -30,7 +30,7 @@ pub(super) enum Event<'p> {
     Retry(Box<Asked<'p>>),
 }
 
-/// The coming events, and the running requests.
+/// The future events, and the requests that hold units.
 #[derive(Default)]
 pub(super) struct Events<'p> {
     /// The events, by their time and the order in which they were planned.
@@ -71,7 +71,7 @@ impl<'p> Events<'p> {
         }
     }
 
-    /// Removes the next event and returns it with its time. `None` if it happens after `until`.
+    /// Removes the next event and returns it with its time. `None` if no event happens up to `until`.
     pub(super) fn next(&mut self, until: Micros) -> Option<(Micros, Event<'p>)> {
         let first = self.planned.first_entry()?;
         let (at, _) = *first.key();

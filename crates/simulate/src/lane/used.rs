@@ -1,7 +1,7 @@
-//! The used units of keys, for limits without holds. A key is found by its number.
+//! The used units of keys, for limits without holds. The number of a key is its index in a vector.
 //!
-//! The memory store decides the same, but it takes locks and looks keys up in a map. A run uses the memory store if a limit of the
-//! configuration holds units.
+//! The memory store makes the same decisions more slowly, because it takes locks and looks up keys in a map. A run uses the memory store if
+//! a limit of the configuration holds units.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ impl UsedKeys {
         }
     }
 
-    /// Reads a key early, so that it is in the processor's cache when it is charged.
+    /// Reads the state of a key early, so that the state is in the processor's cache when the key is charged.
     pub(super) fn look_ahead(&self, limit: usize, key: usize) {
         let (_, keys) = &self.limits[limit];
         std::hint::black_box(keys.get(key).map(|used| used.expires));

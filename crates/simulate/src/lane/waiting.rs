@@ -199,8 +199,8 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// Returns a refusal without a decision of the store: the last refusal of the queue's head. Its Retry-After is longer by `ahead`, the
-    /// time that the requests in front need.
+    /// Returns a refusal without a decision of the store: a copy of the last refusal of the queue's head. Adds `ahead` to its Retry-After:
+    /// the time that the requests in front need, in us.
     fn last_refusal(
         &self,
         waiting: &Waiting<'p>,
@@ -231,7 +231,8 @@ impl<'p> Lane<'p> {
     }
 }
 
-/// Returns the limit with the longest wait. `None` if the request need not wait, or would wait in vain.
+/// Returns the charge whose limit requires the longest wait. `None` if no limit refuses the request, or if a limit that refuses the request
+/// would not admit it in time.
 fn longest(
     waiting: &Waiting<'_>,
     decision: &Decision,
