@@ -36,7 +36,7 @@ pub(crate) fn instructions(table: &str, row: usize, column: usize, part: &str) -
     collected / COUNTED
 }
 
-/// Runs an operation, under valgrind, without and then with counting.
+/// Runs an operation under valgrind: first `WARM` times without counting, then `COUNTED` times with counting.
 pub(crate) fn count(mut operation: Operation) {
     (0..WARM).for_each(|_| operation());
     counted_by_callgrind(&mut operation);

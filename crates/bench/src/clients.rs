@@ -1,4 +1,4 @@
-//! The cost of finding the client of a request, and the key by which limits count the client.
+//! The cost of identifying the client of a request, and of hashing the key under which limits count the client.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

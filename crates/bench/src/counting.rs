@@ -1,4 +1,4 @@
-//! The cost of metrics and of the status page for a request: at its decision, and at its end.
+//! The cost of counting a request for the metrics and the status page, once when it is decided and once when it ends.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ use crate::table::{Figure, Operation, Row, Table};
 
 /// A number of clients whose counters fit into a thread's table of counters.
 const FEW: u32 = 100;
-/// A number of clients whose counters do not fit into that table, so the clients replace each other's counters.
+/// A number of clients whose counters do not fit into a thread's table of counters, so new counters replace the counters of other clients.
 const MANY: u32 = 5_000;
 
 /// The decision on a request.
@@ -59,7 +59,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// Counts the requests of clients that take turns.
+/// Returns an operation that counts one request for the metrics. The requests come from all clients in turn.
 fn count(clients: u32, decision: Said, limits: usize) -> Operation {
     let decided = decided(clients, decision, limits);
     let metrics = GatewayMetrics::new(WaitQueues::default());

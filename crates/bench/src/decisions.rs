@@ -11,11 +11,11 @@ use tidegate_store::{Charge, Key, Limit, MemoryStore, OnFailure};
 
 use crate::table::{Figure, Operation, Row, Table};
 
-/// The number of clients that take turns.
+/// The number of clients, which send their requests in turn.
 const CLIENTS: u64 = 100;
 /// The pause between two requests of a client, in us.
 const PAUSE: u64 = 1_000_000;
-/// The time before the first request, in us since the epoch.
+/// The time at which the requests begin, in us since the epoch.
 const START: u64 = 1_700_000_000_000_000;
 const TEN_SECONDS: u64 = 10_000_000;
 
@@ -51,7 +51,8 @@ fn figures(quota: MakeQuota, capacity: u64) -> Vec<Figure> {
     vec![figure(1), figure(3)]
 }
 
-/// Decides a request of the next client. With a capacity of 0, only the first request of each client is admitted.
+/// Returns an operation that decides one request of the next client. If `capacity` is 0, the limits have a capacity of 1 and time stands
+/// still, so only the first request of each client is admitted.
 fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
     let store = MemoryStore::default();
     let limit = |at| {
@@ -84,7 +85,7 @@ fn decide(quota: MakeQuota, capacity: u64, limits: usize) -> Operation {
     })
 }
 
-/// Quotas of each algorithm, with the same count in ten seconds.
+/// A quota of each algorithm, with the given number and a period of ten seconds.
 mod quotas {
     use super::*;
 

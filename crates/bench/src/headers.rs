@@ -55,7 +55,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// Sends a client's request through the layer, and drops the answer.
+/// Returns an operation that sends a request through the limit layer, and drops the answer.
 fn request(limits: usize, headers: RateLimitHeaders) -> Operation {
     // The count is so large that time changes no digit of the headers, except the last digit of the reset.
     let count = 1_000_000;

@@ -10,7 +10,7 @@
     clippy::expect_used,
     reason = "it prints tables, and a panic is how it fails"
 )]
-// The future of a call to Redis has a type whose nesting is close to the default limit.
+// The type of a Redis call's future is nested almost as deeply as the compiler's default limit allows.
 #![recursion_limit = "256"]
 
 mod callgrind;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use table::Table;
 
-// The same allocator as the gateway's.
+// The benchmarks use the gateway's allocator, so that allocations have the same cost here and in the gateway.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

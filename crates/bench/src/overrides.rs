@@ -60,7 +60,7 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// Returns overrides for other clients: half are users, half are networks of two lengths.
+/// Returns overrides for other clients: half of them for users, half for networks with the prefix lengths 24 and 32.
 fn others(count: u32) -> impl Iterator<Item = (ListedClient, OverrideAction)> {
     (0..count).map(|at| {
         let address = Ipv4Addr::from(0x0a00_0000 + (at << 8));
@@ -73,7 +73,7 @@ fn others(count: u32) -> impl Iterator<Item = (ListedClient, OverrideAction)> {
     })
 }
 
-/// Sends a request through the limit layer, with a limit in the memory store.
+/// Returns an operation that sends a request through the limit layer, with a limit in the memory store.
 fn ask(count: u32, own: Option<(ListedClient, OverrideAction)>) -> Operation {
     let quota = FixedWindow::new(1_000_000, MAX_WINDOW).expect("these numbers fit");
     let limit = Limit::new("limit", quota, OnFailure::Local);

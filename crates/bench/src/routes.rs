@@ -75,7 +75,7 @@ fn table(title: &'static str, kind: Kind) -> Table {
     }
 }
 
-/// Finds the route of a request among `count` routes.
+/// Returns an operation that finds the route of a request among `count` routes.
 fn find(kind: Kind, count: usize, request: Request<()>, is_there: bool) -> Operation {
     let mut routes: Vec<_> = (0..count - 1).map(kind.route).collect();
     routes.insert(count / 2, kind.wildcard.into());

@@ -21,17 +21,17 @@ pub(crate) struct Row {
 /// A number of instructions: the cost of `work` minus the cost of `less`.
 pub(crate) struct Figure {
     pub(crate) work: Box<dyn Fn() -> Operation>,
-    /// The part of the work that is subtracted.
+    /// The operation whose cost is subtracted from the cost of `work`.
     pub(crate) less: Box<dyn Fn() -> Operation>,
 }
 
 impl Figure {
-    /// Counts a whole operation.
+    /// Makes a figure of the whole cost of an operation.
     pub(crate) fn of(work: impl Fn() -> Operation + 'static) -> Self {
         Self::without(work, || Box::new(|| ()))
     }
 
-    /// Counts an operation, and subtracts the cost of another.
+    /// Makes a figure of the cost of an operation, minus the cost of another operation.
     pub(crate) fn without(
         work: impl Fn() -> Operation + 'static,
         less: impl Fn() -> Operation + 'static,
@@ -57,7 +57,7 @@ impl Table {
         rows.collect()
     }
 
-    /// Formats the table for the documents.
+    /// Formats the table and its counts as Markdown, for docs/instructions.md.
     pub(crate) fn markdown(&self, counts: &[Vec<u64>]) -> String {
         let mut text = format!("| {} |", self.title);
         for column in &self.columns {
@@ -83,7 +83,7 @@ pub(crate) fn grouped(number: u64) -> String {
     }
 }
 
-/// Runs one operation of a figure, in the process that `callgrind::instructions` starts under valgrind.
+/// Runs the operation `work` or `less` of a figure, in the process that `callgrind::instructions` starts under valgrind.
 pub(crate) fn count(tables: &[Table], figure: &str) {
     let mut parts = figure.split('/');
     let mut next = || parts.next().expect("a figure is table/row/column/part");
