@@ -4,9 +4,8 @@
 //! `name: value`, or only a value of the trusted header. The lines before the line `--` are from the client. The lines after it are from
 //! proxies, the nearest proxy last.
 //!
-//! Every reader must understand the entries that [`Believed::surely`] accepts, and no reader may understand an entry that
-//! [`Believed::perhaps`] refuses. The parser may accept or refuse all other entries. So this target tests trust, not the spelling of
-//! entries.
+//! The gateway's parser must accept each entry that [`Believed::surely`] accepts, and must refuse each entry that [`Believed::perhaps`]
+//! refuses. For all other entries, both results are allowed. So this target tests trust, not the spelling of entries.
 
 #![no_main]
 
@@ -147,8 +146,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
     is_the_end_of_a_walk(trusted, peer, &believed.entries(&all), origin);
 
-    // The client cannot choose its origin. If the proxies name an untrusted address, or an entry that no reader understands, the client's
-    // entries have no effect.
+    // The client cannot choose its origin. If the proxies' lines have an untrusted address or an entry that the lenient reader refuses, the
+    // client's lines have no effect.
     let by_proxies = trusted.origin(peer, &map(proxies));
     let by_proxies_entries = believed.entries(proxies);
     let are_addresses = by_proxies_entries
@@ -158,8 +157,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         assert_eq!(origin, by_proxies, "what comes first changes nothing");
     }
 
-    // A proxy may add a line or continue the last line, even if the client left a quote open in that line. The result must be the same in
-    // both cases.
+    // A proxy may add a line, or continue the client's last line, even if the client left a quote open in it. The origin must be the same
+    // in both cases.
     let (theirs, ours) = (believed.lines(client), believed.lines(proxies));
     if let ([before @ .., last], [first, after @ ..]) = (theirs.as_slice(), ours.as_slice())
         && believed.is_whole(first)
@@ -171,7 +170,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         assert_eq!(appended, origin, "{:?}", joined.escape_ascii().to_string());
     }
 
-    // All lines form a single list, so joining the lines must not change the result. Lines that begin inside an entry are excluded.
+    // All lines form a single list, so joining the lines must not change the origin. Inputs with a line that begins inside an entry are
+    // excluded.
     let lines = believed.lines(&all);
     if lines.iter().skip(1).all(|line| believed.is_whole(line)) {
         let joined = lines.join(&b","[..]);
@@ -187,7 +187,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
         );
     }
 
-    // The last entry comes from the nearest proxy, so it decides. Each spelling is tested, in its own line and at the end of another line.
+    // The last entry comes from the nearest proxy, so it decides. Each spelling of an untrusted address is tested, in a line of its own and
+    // at the end of another line.
     for (text, stranger) in believed.strangers() {
         let stranger = address(stranger);
         if trusted.contains(stranger) {
@@ -279,7 +280,7 @@ fn unfolded(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the lines before and after `--`, without lines that no request can have.
+/// Returns the lines before and after `--`, without lines whose value is invalid in a header.
 fn read<'a>(text: &'a [u8], believed: &Believed) -> (Lines<'a>, Lines<'a>) {
     let (mut client, mut proxies) = (Vec::new(), Vec::new());
     let mut divided = false;

@@ -96,9 +96,9 @@ fn per(letter: &u8) -> Option<Per> {
     })
 }
 
-/// Requires that a key contains only hashes and texts of the operator, and no braces except the gateway's own.
+/// Requires that a Redis key contains only hashes and texts of the configuration, and that its only braces enclose the hash tag.
 ///
-/// The secret must differ for each input: libFuzzer records compared values, and would use the hashes in later inputs.
+/// The secret must differ for each input: libFuzzer records compared values, and would otherwise put the hashes into later inputs.
 fn has_good_keys(asked: &Asked<'_>, pers: &[Per], secret: &str) {
     let policy = policy(asked.route, pers);
     let keys = asked.keys(pers, secret);
@@ -152,7 +152,7 @@ fn is_hash(text: &str, key: &str) {
     assert!(text.len() == 32 && text.bytes().all(digit), "{key}");
 }
 
-/// Requires that headers do not change the client of a caller without a trusted proxy.
+/// Requires that no header changes the client or the keys of a request from an untrusted peer.
 fn is_nobody_to_strangers(asked: &Asked<'_>) {
     let per = [
         Per::Client,
@@ -191,7 +191,7 @@ fn is_nobody_to_strangers(asked: &Asked<'_>) {
     }
 }
 
-/// Requires that a caller with an unlisted key is identified only by its address if unlisted keys are refused, even if the request has
+/// Requires that a caller with an unlisted API key is identified only by its address under `UnknownKey::Reject`, even if the request has
 /// other credentials.
 fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
     let caller = asked.caller(UnknownKey::Reject);
@@ -212,7 +212,7 @@ fn is_nobody_with_a_bad_key(asked: &Asked<'_>) {
             (None, None, None)
         );
     } else {
-        // The sources are in the order of `clients`.
+        // These names are in the order of the sources in `clients`.
         let by = ["api_key", "user_id", "ip"]
             .iter()
             .position(|kind| *kind == asked.client().0);

@@ -3,7 +3,7 @@
 //! The first byte of an input chooses the format. Log lines follow. Each value that the parser returns must be a part of its line.
 //!
 //! `TIDEGATE_FUZZ_FORMAT=combined .ci/fuzz 600 log_lines` tests a single format. The variable's value is a name that `--format` accepts, or
-//! `template-0`, `map-1` and so on for the formats below.
+//! the name of a format below, such as `template-0` for the first of `TEMPLATES` or `map-1` for the second of `MAPS`.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tidegate_logs::{Entry, Field, Format, Line, Parser, Stamp};
 
-/// The end of the year 9999.
+/// The end of the year 9999, in us since the epoch.
 const LATEST: u64 = 253_402_300_800_000_000;
 
 const TEMPLATES: [&str; 3] = [
@@ -43,7 +43,7 @@ static FORMATS: LazyLock<Vec<(String, Format)>> = LazyLock::new(|| {
     formats
 });
 
-/// The format that the environment selects, if any.
+/// The index of the format that `TIDEGATE_FUZZ_FORMAT` selects, if the variable is set.
 static ASKED: LazyLock<Option<usize>> = LazyLock::new(|| {
     let asked = std::env::var("TIDEGATE_FUZZ_FORMAT").ok()?;
     let found = FORMATS.iter().position(|(name, _)| *name == asked);

@@ -74,7 +74,7 @@ fn is_normal(raw: &str, path: &str, slashes: EncodedSlashes) {
     assert_eq!(path, defined(raw), "by the definition");
 }
 
-/// Normalises a path by another implementation: decoded segments on a stack.
+/// Normalises a path without `normalize`: puts decoded segments on a stack.
 fn defined(raw: &str) -> String {
     let mut stack: Vec<String> = Vec::new();
     let mut ends_open = false;
@@ -118,7 +118,7 @@ fn bare(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// Requires that an upstream that decodes a path once sees the same segments.
+/// Requires that an upstream that decodes a path once sees the same segments as the gateway.
 fn is_one_for_upstreams(path: &str) {
     // A kept encoded slash is no separator, but an upstream may treat it as a separator. So there must be no dot segment beside the encoded
     // slash.
@@ -149,7 +149,8 @@ fn is_one_for_upstreams(path: &str) {
 
 /// Requires that other spellings of a path are normalised to the same path.
 fn is_what_all_spellings_become(raw: &str, path: &str, slashes: EncodedSlashes) {
-    // Spellings are made from the client's text and from the normal path. The normal path has no dot segments, which could hide a bug.
+    // Spellings are made from the client's text and from the normal path. Dot segments in the client's text could hide a bug, and the
+    // normal path has none.
     for text in [raw, path] {
         let spellings = [
             text.replace('/', "//"),
@@ -203,7 +204,7 @@ fn meets(patterns: &[PathPattern], path: &str) {
     for pattern in patterns {
         let text = pattern.to_string();
         let matches = pattern.matches(path);
-        // These spellings are forwarded unchanged, but must match the same route and key.
+        // The gateway forwards these spellings unchanged, but each must match the same route and give the same key as the path.
         let alike = [
             format!("{open}/"),
             format!("{path};v=1"),
@@ -235,7 +236,7 @@ fn meets(patterns: &[PathPattern], path: &str) {
     {
         assert!(one.matches(path), "{one} covers {other}: {path}");
     }
-    // A path that is valid in the configuration must match itself as a pattern.
+    // If the path is also a valid pattern, the pattern must match the path.
     if let Ok(pattern) = PathPattern::parse(path) {
         assert!(pattern.matches(path), "{path}");
         assert!(pattern.covers(&pattern), "{path}");

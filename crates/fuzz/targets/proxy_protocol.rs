@@ -1,7 +1,7 @@
 //! Checks that `proxy_protocol::parse` follows its rules for any first bytes of a connection.
 //!
-//! An input is parsed as it is, and again with enough bytes after it for every decision. The last 18 bytes are also an address and a port.
-//! The target writes headers with this address and port, and parses the headers.
+//! An input is parsed alone, and again with enough bytes after it that the parser must decide. The last 18 bytes are also read as an
+//! address and a port. The target writes headers with this address and port, and parses the headers.
 
 #![no_main]
 
@@ -133,7 +133,7 @@ fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
         return None;
     }
     match (command, family) {
-        // LOCAL. The rest of the header is ignored.
+        // The command LOCAL names no source, so the rest of the header is ignored.
         (0x20, _) => Some(None),
         (0x21, 0x11) => {
             let (address, port) = (block.first_chunk::<4>()?, block.get(8..10)?);
@@ -155,7 +155,7 @@ fn named_by_version_2(header: &[u8]) -> Option<Option<SocketAddr>> {
     }
 }
 
-/// Requires that both versions can carry a source, and that version 1 has a single spelling for it.
+/// Requires that headers of both versions with this source are accepted, and that version 1 accepts only one spelling of the header.
 fn can_be_written(source: SocketAddr) {
     let line = version_1(source);
     let headers = [
@@ -178,7 +178,7 @@ fn can_be_written(source: SocketAddr) {
             assert!(!matches!(start, Start::Header { .. }), "{line:?}");
         }
     }
-    // Only `\r\n` may end a line, without blanks before it.
+    // Only `\r\n` may end the header of version 1, without blanks before it.
     let bare = line.trim_end();
     for end in [" \r\n", "\n", "\n\r", "\r", " x\r\n", "\n\r\n"] {
         let start = parse(format!("{bare}{end}").as_bytes());

@@ -1,7 +1,8 @@
 //! Compares the index of routes with a simple matcher that tries each route in turn.
 //!
-//! An input's last line is a request: method, host, path. Up to 16 lines before it are routes: host or `-`, path, and either methods
-//! separated by commas or `-`. The words `keep` and `caseless` may follow, for a route that keeps encoded slashes or ignores case.
+//! The last line of an input is a request: method, host, path. Up to 16 lines before the request are routes: host, path, and methods
+//! separated by commas. A `-` stands for any host or any method. The words `keep` and `caseless` may follow, if the route keeps encoded
+//! slashes or ignores case.
 
 #![no_main]
 
@@ -29,7 +30,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// A route in the form of the index, and in the form of the input.
+/// A route as the index reads it (`shape`), and as the input has it (the other fields).
 #[derive(Debug)]
 struct Route {
     shape: RouteShape,
@@ -83,8 +84,8 @@ fn route(line: &str) -> Option<Route> {
 }
 
 /// Finds the route by the rules of docs/proxying.md: the first route that matches host, path and method. Without such a route the answer is
-/// 405 if only the method does not match, and 404 otherwise. A path with encoded slashes gets 400 unless the matching route keeps encoded
-/// slashes.
+/// 405 if only the method does not match, and 404 otherwise. A path with encoded slashes gets 400 unless the first matching route keeps
+/// encoded slashes.
 fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     let authority = request
         .uri()

@@ -1,5 +1,5 @@
-//! Checks the reader of bodies: the number that it finds does not depend on the parts in which a body arrives. If the body is valid JSON,
-//! serde_json finds the same number.
+//! Checks that the number that `BodyReader` finds does not depend on the parts in which a body arrives. If the body is valid JSON,
+//! serde_json must find the same number.
 //!
 //! The first byte of an input chooses the kind of body. The second byte is the length of the parts, in bytes.
 
@@ -66,7 +66,8 @@ fn agrees(body: &[u8], whole: Option<u64>) {
     }
 }
 
-/// Excludes fractions and inexact large numbers from the comparison, because both readers round them differently.
+/// Excludes positive fractions and large numbers from the comparison, because both readers round them differently. A negative number counts
+/// as missing.
 fn differs(number: f64) -> Result<Option<u64>, &'static str> {
     match number.is_sign_positive() {
         true => Err("rounded differently"),

@@ -38,7 +38,7 @@ impl Believed {
         }
     }
 
-    /// Returns the entries of all lines that may carry an origin, from left to right.
+    /// Returns the entries of all lines of the trusted header, from left to right.
     pub(crate) fn entries<'a>(&self, lines: &Lines<'a>) -> Vec<&'a [u8]> {
         let entries_of = |line: &&'a [u8]| match self {
             Self::XForwardedFor => line.split(|byte| *byte == b',').collect::<Vec<_>>(),
@@ -81,7 +81,8 @@ impl Believed {
                 let ((_, node), None) = (nodes.next()?, nodes.next()) else {
                     return None;
                 };
-                // In `Forwarded` an IPv6 address without brackets is invalid, but a gateway may use its parser for `X-Forwarded-For` here.
+                // In `Forwarded` an IPv6 address without brackets is invalid. The gateway accepts it, because its parser for
+                // `X-Forwarded-For` reads it, too.
                 surely(node)
             }
         }
@@ -108,8 +109,8 @@ impl Believed {
     }
 }
 
-/// Splits a line at the separators outside of quotes. Reads the quotes from the right, because the right end is outside of quotes. Returns
-/// the parts from left to right.
+/// Splits a line at the separators outside of quotes. Counts the quotes from the right end, which is outside of quotes even if a quote was
+/// left open further left. Returns the parts from left to right.
 fn outside_quotes(line: &[u8], separator: u8) -> Vec<&[u8]> {
     let mut is_quote = vec![false; line.len()];
     let mut escaped = false;

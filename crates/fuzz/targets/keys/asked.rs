@@ -109,7 +109,7 @@ impl<'a> Asked<'a> {
             headers.insert(name, value);
             clients(self.listed, unknown, from).identify(peer(PROXY), &headers)
         });
-        // `Caller` has no `PartialEq`, because only this test would use it.
+        // `Caller` has no `PartialEq`, because only this comparison would use it. So the debug texts are compared.
         assert_eq!(
             format!("{one:?}"),
             format!("{other:?}"),
@@ -195,7 +195,8 @@ impl<'a> Asked<'a> {
             .map(|id| ("user_id", id.into()))
     }
 
-    /// Returns all bytes of an IPv4 address, even if it is mapped or translated by NAT64. Returns the first `bits` bits of an IPv6 address.
+    /// Returns all bytes of an IPv4 address, even if the input has it as an IPv4-mapped or NAT64 address. For another IPv6 address, returns
+    /// its first `bits` bits, followed by zeros.
     pub(crate) fn network(&self, bits: u8) -> Vec<u8> {
         let address = match self.address {
             IpAddr::V4(address) => return address.octets().to_vec(),
