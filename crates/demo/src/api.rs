@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// Starts the API on a free port of the loopback interface. It runs until the runtime ends.
+/// Starts the API on a free port of the loopback interface. The API runs until the Tokio runtime ends.
 ///
 /// # Errors
 ///

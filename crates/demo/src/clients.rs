@@ -19,17 +19,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause of a client before it reconnects.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A client, and its requests.
+/// A client of the demo, and the request that it repeats.
 #[derive(Clone, Debug)]
 struct Player {
     /// The behaviour of the client, as the demo prints it.
     manner: &'static str,
-    /// Its address in `X-Forwarded-For`, from the ranges for documentation (RFC 5737).
+    /// The address of the client in `X-Forwarded-For`, from the ranges for documentation (RFC 5737).
     address: &'static str,
     method: Method,
     path: &'static str,
     every: Duration,
-    /// Whether each request has another API key. These keys do not exist.
+    /// Whether each request has a new API key. The gateway lists none of these keys.
     guesses: bool,
 }
 
@@ -46,12 +46,13 @@ fn players() -> [Player; 5] {
         polite("192.0.2.10", Method::GET, "/api/fares/estimate", 700),
         polite("192.0.2.11", Method::GET, "/api/drivers/nearby", 900),
         polite("192.0.2.12", Method::POST, "/api/rides/request", 1_300),
-        // The limit is 60 requests a minute.
+        // The gateway limits this path to 60 requests a minute, and the client sends 12 a second.
         Player {
             manner: "greedy",
             ..polite("198.51.100.66", Method::GET, "/api/trips/history", 80)
         },
-        // The limit is 30 requests a minute. A new key does not make a new client, because no such key exists.
+        // The gateway limits this path to 30 requests a minute. The client stays the same for each new key, because the gateway lists none
+        // of the keys.
         Player {
             manner: "guesses keys",
             guesses: true,
@@ -74,7 +75,7 @@ pub async fn play(gateway: SocketAddr) -> Infallible {
     for player in players() {
         all.spawn(async move {
             loop {
-                // An error means that the gateway stopped or refused the connection. The client reconnects.
+                // An error means that the gateway stopped, closed the connection or did not answer in time. The client reconnects.
                 let _ = player.ask_on(gateway).await;
                 sleep(PAUSE).await;
             }
