@@ -73,7 +73,7 @@ impl<'p> Arrivals<'p> {
         }
     }
 
-    /// Keeps the request of this line until it is passed on.
+    /// Keeps the request of a log line until the request is passed on to the runs.
     pub(crate) fn push(&mut self, request: Asked<'p>, entry: &Entry<'_>) {
         let arrival = entry.arrival();
         let precision = match entry.stamp() {
@@ -97,7 +97,7 @@ impl<'p> Arrivals<'p> {
         self.hand_over(until, SECOND - self.begun, lanes);
     }
 
-    /// Passes requests on like `flush`, and spreads them over `width` of the second.
+    /// Works like `flush`, but spreads the requests over only `width` us of the current second.
     fn hand_over(&mut self, until: Micros, width: Micros, lanes: &mut [Lane<'p>]) {
         if width < SECOND {
             self.crowded += self.pending.len() as u64;
@@ -127,7 +127,7 @@ impl<'p> Arrivals<'p> {
     fn spread(&mut self, until: Micros, width: Micros, even: &mut Lane<'p>) {
         let coarse = self.pending.iter().filter(|it| it.2 == Known::Second);
         let count = coarse.count() as u64;
-        // Requests that were moved from earlier seconds come first.
+        // Requests that were moved here from earlier seconds come first in the order.
         let after = self.later.split_off(&(until, 0));
         let before = std::mem::replace(&mut self.later, after);
         let mut order: Vec<(&Asked<'p>, Micros)> = Vec::with_capacity(self.pending.len());

@@ -192,7 +192,7 @@ impl Options {
     }
 }
 
-/// Whether a log is neither a pipe nor standard input. True for a missing file, because opening the file reports that error.
+/// Whether a log is neither a pipe nor standard input. True for a missing file, because opening the log reports that the file is missing.
 fn can_be_read_twice(log: &Path) -> bool {
     let metadata = std::fs::metadata(log);
     let is_pipe = metadata.is_ok_and(|it| !it.is_file() && !it.is_dir());

@@ -25,7 +25,7 @@ const CHECK_EVERY: u64 = 1_024;
 /// A configuration to replay.
 #[derive(Clone, Copy)]
 pub struct Trial<'p> {
-    /// The name of the configuration in the report: its file.
+    /// The file name of the configuration, for the report.
     pub name: &'p str,
     /// The configuration.
     pub settings: &'p Settings,

@@ -62,7 +62,7 @@ pub(crate) struct LimitStats {
     pub(crate) refused: u64,
     pub(crate) delayed: u64,
     pub(crate) longest: Micros,
-    /// The start of the minute of its first refusal, in us since the epoch.
+    /// The start of the minute in which the limit first refused a request, in us since the epoch.
     pub(crate) first: Option<Micros>,
     /// The start of the minute with the most refusals, in us since the epoch, and the number of these refusals.
     pub(crate) worst: Option<(Micros, u64)>,
