@@ -146,8 +146,8 @@ fn check(trusted: &Trusted, peer: IpAddr, client: &Lines<'_>, proxies: &Lines<'_
     }
     is_the_end_of_a_walk(trusted, peer, &believed.entries(&all), origin);
 
-    // The client cannot choose its origin. If the proxies' lines have an untrusted address or an entry that the lenient reader refuses, the
-    // client's lines have no effect.
+    // The client cannot choose its origin. If the proxies' lines have an untrusted address or an entry that `Believed::perhaps` refuses,
+    // the client's lines have no effect.
     let by_proxies = trusted.origin(peer, &map(proxies));
     let by_proxies_entries = believed.entries(proxies);
     let are_addresses = by_proxies_entries

@@ -140,7 +140,7 @@ fn is_one_for_upstreams(path: &str) {
     for (at, &byte) in decoded.iter().enumerate() {
         let next = decoded.get(at + 1).copied();
         assert!(byte >= b' ' && byte != 0x7F && byte != b'\\', "{path}");
-        // A careless UTF-8 decoder takes these bytes for ASCII, or drops them.
+        // A careless UTF-8 decoder reads these invalid bytes as ASCII, or drops them. So no decoded path may contain them.
         assert!(!matches!(byte, 0xC0 | 0xC1 | 0xF5..), "{path}");
         assert!(!matches!((byte, next), (0xE0, Some(0x80..0xA0))), "{path}");
         assert!(!matches!((byte, next), (0xF0, Some(0x80..0x90))), "{path}");

@@ -96,7 +96,7 @@ fn is_accepted_rightly(header: &[u8], source: Option<SocketAddr>) {
 }
 
 /// Returns the source that a header of version 1 names, according to the specification. The outer option is `None` if the header is
-/// invalid.
+/// invalid. The inner option is `None` if the header names no source.
 fn named_by_version_1(header: &[u8]) -> Option<Option<SocketAddr>> {
     let line = std::str::from_utf8(header).ok()?.strip_suffix("\r\n")?;
     if header.len() > V1_LONGEST || line.contains("\r\n") {

@@ -83,9 +83,9 @@ fn route(line: &str) -> Option<Route> {
     })
 }
 
-/// Finds the route by the rules of docs/proxying.md: the first route that matches host, path and method. Without such a route the answer is
-/// 405 if only the method does not match, and 404 otherwise. A path with encoded slashes gets 400 unless the first matching route keeps
-/// encoded slashes.
+/// Finds the route by the rules of docs/proxying.md: the first route that matches host, path and method. If no route matches, the answer is
+/// 405 if a route with methods matches host and path, and 404 otherwise. A path with encoded slashes gets 400 unless the first matching
+/// route keeps encoded slashes.
 fn first(routes: &[Route], request: &Request<()>) -> Result<usize, StatusCode> {
     let authority = request
         .uri()

@@ -1,4 +1,4 @@
-//! The trusted header, with a strict and a lenient reader of its entries.
+//! The trusted header, with the entries that the gateway's parser must accept, and the entries that the parser may accept.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -66,7 +66,7 @@ impl Believed {
         }
     }
 
-    /// Returns the address of an entry if every reader must understand it.
+    /// Returns the address of an entry if the gateway's parser must accept the entry.
     pub(crate) fn surely(&self, entry: &[u8]) -> Option<IpAddr> {
         match self {
             Self::XForwardedFor => surely(entry),
@@ -88,7 +88,7 @@ impl Believed {
         }
     }
 
-    /// Returns the address of an entry if a lenient reader may understand it.
+    /// Returns the address of an entry if the gateway's parser may accept the entry.
     pub(crate) fn perhaps(&self, entry: &[u8]) -> Option<IpAddr> {
         match self {
             Self::XForwardedFor => perhaps(entry),
@@ -182,7 +182,7 @@ fn elements(line: &[u8]) -> Option<Vec<Vec<Pair>>> {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Returns an address in a form that every reader must understand: bare, `[v6]`, with a port, or with a zone.
+/// Returns the address of an entry in a form that the gateway's parser must accept: bare, `[v6]`, with a port, or with a zone.
 fn surely(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry.trim_ascii()).ok()?;
     let is_port =
@@ -221,7 +221,7 @@ fn without_zone(text: &str) -> Option<&str> {
     (!zone.is_empty() && zone.bytes().all(is_plain)).then_some(address)
 }
 
-/// Returns an address in a form that a lenient reader may understand: in quotes, with any zone, or with an invalid port.
+/// Returns the address of an entry in a form that the gateway's parser may accept: also in quotes, with any zone, or with an invalid port.
 fn perhaps(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry).ok()?;
     let entry = entry.trim_matches(|c: char| c.is_whitespace() || c == '"');
