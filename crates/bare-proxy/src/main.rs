@@ -30,7 +30,7 @@ use tokio::net::{TcpListener, TcpStream};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A proxy that does nothing else.
+/// A proxy that only forwards requests.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Where it listens.
@@ -39,7 +39,7 @@ struct Arguments {
     /// Whom it forwards to.
     #[arg(long)]
     upstream: SocketAddr,
-    /// How many requests it forwards before it answers 429 to all. Default: all
+    /// The number of requests that it forwards. It answers 429 to all later requests. Default: all
     #[arg(long)]
     admit: Option<usize>,
     /// A Redis, as redis://host:port, that runs a small script for each request. Default: none

@@ -23,7 +23,7 @@ use crate::request::Given;
 use crate::suggest::{self, suggest};
 use crate::terminal;
 
-/// What to replay, and how to report it.
+/// The log to replay, and the form of the report.
 #[derive(Debug, Args)]
 pub struct Options {
     /// The access logs: files, also compressed by gzip or zstd, or - for standard input. Several are merged by time.
@@ -44,13 +44,13 @@ pub struct Options {
     /// The address that connected, if the logs do not have it.
     #[arg(long, value_name = "ADDRESS")]
     peer: Option<IpAddr>,
-    /// What refused clients do next, which no log has.
+    /// The next step of refused clients, which no log has.
     #[arg(long, value_enum, default_value = "none")]
     retry: RetryModel,
     /// Suggests quotas that refuse no request of this share of the clients, as YAML to paste. Reads the logs once more. Default: 99%.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "99%", value_parser = percent)]
     suggest: Option<f64>,
-    /// Writes the report as a page with charts: one file, which needs nothing else.
+    /// Writes the report as a page with charts: one file without others beside it.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Prints the report as JSON.

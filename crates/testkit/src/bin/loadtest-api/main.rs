@@ -53,7 +53,7 @@ struct Arguments {
     /// How many may wait for a worker; the next one is answered with 503.
     #[arg(long, default_value = "1000")]
     queue: usize,
-    /// Where every request is noted that arrives, a line each. Default: nowhere
+    /// The file that gets a line for each request that arrives. Default: nowhere
     #[arg(long, value_name = "FILE")]
     arrivals: Option<PathBuf>,
 }

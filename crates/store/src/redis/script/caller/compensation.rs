@@ -162,7 +162,7 @@ impl Caller {
         let now = self.shards.now(&call.tag).unwrap_or_else(crate::now);
         let reply = self.send_at(call, now).await?;
         match *reply.as_slice() {
-            // Redis's time is outside the calendar windows of the call, so the script did nothing.
+            // Redis's time is outside the calendar windows of the call, so the script made no change.
             [now, -1] if call.charges.is_timed() => {
                 let now = Micros::try_from(now).map_err(|_| StoreError::unknown_reply())?;
                 self.send_at(call, now).await
