@@ -1,7 +1,7 @@
 //! The parts of a configuration that a running gateway cannot change. A reload that would change such a part is refused.
 //!
-//! The gateway's state depends on the store and the secret, and the log is opened once, at the start. New settings cannot replace these
-//! parts.
+//! The budgets depend on the store and on the secret, so a running gateway cannot replace these parts. The gateway opens its log, its admin
+//! port and `overrides_file` only once, at the start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

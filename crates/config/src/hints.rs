@@ -1,7 +1,7 @@
-//! Notes on unknown keys. Such a key exists in other proxies, or belongs to another place in the file.
+//! Notes for errors about unknown keys that other proxies have, or that belong to another place in the file.
 
-/// Each entry: unknown keys, an allowed key, and the note. The note applies only where the allowed key may stand, so the allowed key
-/// selects the part of the file.
+/// Each entry has unknown keys, an allowed key, and a note. An error about one of the unknown keys gets the note only at a place where the
+/// allowed key may stand.
 const NOTES: [(&[&str], &str, &str); 16] = [
     (
         &["tls", "ssl", "https"],

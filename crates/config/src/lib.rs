@@ -1,12 +1,12 @@
-//! The configuration. It is read from YAML and checked, at the start and at each reload.
+//! Reads the configuration from YAML and checks it, when the gateway starts and at each reload.
 //!
 //! ```text
 //! text ─ yaml ─> file::File ─ file::check ─> settings::Settings
 //! (as written)               (what the gateway runs)
 //! ```
 //!
-//! Only this crate makes settings, and the gateway uses no others. Each error contains the place of the mistake (line and column), the line
-//! itself, and the allowed values. Messages never contain values that may be secret.
+//! Only this crate can make [`Settings`], so a gateway never runs a configuration that was not checked. An error shows the line and column
+//! of the mistake, the text of this line, and the allowed values. Text that may be a secret is left out.
 
 mod access;
 mod admin;
@@ -58,7 +58,7 @@ use value::client::{Date, KeyName, PlanName};
 use values::{check, shape, value};
 use yaml::{Place, Problem, Source};
 
-/// The longest configuration that is read, in bytes.
+/// The largest file that this crate reads, in bytes: a configuration, or a file of API keys or denied networks.
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads the configuration in a file and checks it. `env` looks up variables of the environment.
@@ -212,7 +212,7 @@ pub fn schema() -> serde_json::Value {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // The limit is one byte more than allowed, to detect a longer file.
+    // The bound is one byte above `MAX_BYTES`, so that callers can detect a file that is too large.
     File::open(path)?
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;

@@ -4,7 +4,8 @@ use crate::yaml::{Keys, Problem, Spanned};
 
 use crate::check::Check;
 
-/// Keys that keep clients out, each with the remedy. Without a value, they would let every client in.
+/// Keys that restrict access, each with the note for its error. Such a key without a value is refused, because it would let every client
+/// in.
 const GUARDS: [(&str, &str); 2] = [
     (
         "allow",

@@ -1,6 +1,7 @@
 //! The settings of the gateway: the result of a checked configuration.
 //!
-//! Only a check without errors makes settings, so they are valid: names are resolved, numbers fit, every route can be reached.
+//! Only a check without errors makes [`Settings`]. So each name in them is defined, each number is within its bounds, and each route can
+//! get requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub struct Settings {
     pub clients: Clients,
     /// The plans that a client may have.
     pub plans: ClientPlans,
-    /// The reader of numbers that overrides set for limits.
+    /// The parser of an override's numbers, which replace a limit's numbers for one client.
     pub numbers: NumberReader,
     /// Whether trusted peers begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
@@ -54,7 +55,7 @@ pub struct Settings {
     pub store: StoreSettings,
     /// The secret key of the hashes that replace the names of clients in the store.
     pub secret: Option<Secret>,
-    /// The policy of requests without a route. Its limits are also charged for all other requests.
+    /// The policy of requests that match no route. Its limits, listed under `always`, also charge all requests that match a route.
     pub unmatched: Policy,
     /// The answer to requests without a route. `None` means 404 with problem details.
     pub no_route: Option<Reject>,
@@ -68,7 +69,7 @@ pub struct Settings {
     pub limits: Vec<Arc<Limit>>,
     /// The routes, in the order of the file. A request belongs to the first route that matches it.
     pub routes: Vec<RouteSettings>,
-    /// The timeouts, and the least rate of clients.
+    /// The timeouts, and the lowest rate at which clients may send and receive.
     pub timeouts: Timeouts,
     /// The most connections that are open at once. `None` means 10,000.
     pub max_connections: Option<usize>,

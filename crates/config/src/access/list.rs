@@ -177,7 +177,8 @@ pub(crate) fn entries(
     entries
 }
 
-/// Returns a client in the spelling that requests produce. Refuses a client that no request can name.
+/// Returns a client with its name spelt as the gateway spells it for requests, so that both names compare equal. Refuses a client that no
+/// request can name.
 fn spelt(
     check: &mut Check<'_>,
     client: ListedClient,

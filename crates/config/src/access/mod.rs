@@ -50,7 +50,7 @@ pub(crate) struct FileAccess {
     pub(crate) deny_file: Option<DenyFile>,
 }
 
-/// Reads the access lists of the file or of a route. If `require` is missing, `of_file` applies, the `require` of the file.
+/// Reads the access lists of the file or of a route. If `written` lacks `require`, uses `of_file`, the `require` of the file.
 pub(crate) fn access_lists(
     check: &mut Check<'_>,
     written: WrittenAccess<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn access_lists(
     }
 }
 
-/// Reads the list of the only clients that are let through. Refuses an empty list.
+/// Reads `allow`, the list of the only clients that are let through. Refuses an empty list.
 fn allow_list(
     check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<ListedText>>>,
@@ -94,7 +94,7 @@ pub(crate) fn policy_access(
     Access::new(&file.lists, denied, route, &limits, always)
 }
 
-/// Warns of `exempt` on a route without limits of its own.
+/// Warns of `exempt` on a route without limits of its own, because it exempts clients from these limits only.
 pub(crate) fn exempt_from_nothing(
     check: &mut Check<'_>,
     written: WrittenAccess<'_>,

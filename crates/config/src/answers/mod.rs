@@ -11,7 +11,7 @@ use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::answers::{HeadersWord, IetfDraft, MediaType, RejectBody, RejectStatus};
 
-/// The rate-limit headers of answers. With such settings, answers always have `X-RateLimit-Limit` and `X-RateLimit-Remaining`, too.
+/// The rate-limit headers of answers. With `{ reset, ietf }`, answers always have `X-RateLimit-Limit` and `X-RateLimit-Remaining`, too.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Headers {
@@ -37,7 +37,7 @@ pub(crate) struct WrittenReject {
 /// The default `Content-Type` of a body.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Reads the answers of the gateway or of a route. Missing keys get the values of `outer`.
+/// Reads the answers of the gateway or of a route. If `headers` or `reject` is missing, uses the value in `outer`.
 pub(crate) fn answers(
     check: &mut Check<'_>,
     headers: Option<&SingleOr<HeadersWord, Headers>>,

@@ -1,4 +1,4 @@
-//! `timeouts`: the timeouts of the gateway, and the least rate of clients.
+//! `timeouts`: the timeouts of the gateway, and the lowest rate at which clients may send and receive.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -41,7 +41,8 @@ pub(crate) struct WrittenTimeouts {
 pub(crate) struct Slow {
     /// The rate in bytes per second. Default: 240B/s.
     pub(crate) rate: Option<Scalar<ByteRate>>,
-    /// The longest time by which a client may be behind `rate`. If a client is further behind, its connection is closed. Default: 60s.
+    /// The longest time by which a client may lag behind `rate`. If a client lags further behind, the gateway closes its connection.
+    /// Default: 60s.
     pub(crate) after: Option<Scalar<Duration>>,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Slow {
 pub(crate) struct ByteRate(pub(crate) NonZeroU64);
 
 impl ByteRate {
-    /// The highest rate, in bytes per second. Clients could hardly reach a higher rate.
+    /// The highest `rate` that a configuration may set, in bytes per second. Few clients could reach a higher rate.
     const MOST: u64 = 1 << 30;
 }
 
@@ -61,7 +62,7 @@ impl Value for ByteRate {
 
     fn read(text: &str) -> Result<Self, Fault> {
         let bytes = text.strip_suffix("/s").ok_or(Fault::Form)?;
-        // A number without a unit could be taken for requests per second.
+        // A rate without the unit `B`, such as `240/s`, is refused, because it could mean 240 requests per second.
         let bytes = match bytes.strip_suffix('B') {
             Some(number) if !number.is_empty() && digits(number).is_some() => number,
             Some(_) => bytes,
@@ -113,7 +114,7 @@ impl Value for Drain {
     }
 }
 
-/// The timeouts of the gateway, and the least rate of clients.
+/// The timeouts of the gateway, and the lowest rate at which clients may send and receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// The longest wait for a request's head, from its first byte.

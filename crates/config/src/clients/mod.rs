@@ -122,7 +122,7 @@ pub(crate) fn clients(
         forward_client: written
             .forward_client
             .and_then(|scalar| naming_header(check, scalar)),
-        // The caller sets the members later, because they are checked against these sources.
+        // The caller sets the members of plans later, because their check needs the sources of clients.
         members: PlanMembers::default(),
     };
     let mut proxy_protocol = false;
@@ -298,7 +298,7 @@ fn one_meaning(check: &mut Check<'_>, written: WrittenClients<'_>, clients: &Cli
 /// The clients of a configuration, and the settings that depend on their sources.
 pub(crate) struct Callers {
     pub(crate) clients: Clients,
-    /// The claims of tokens that limits may be counted per.
+    /// The claims of tokens that `per` of a limit may name, as `claim:NAME`.
     pub(crate) claims: Vec<Arc<str>>,
     pub(crate) proxy_protocol: bool,
     pub(crate) reread: WatchedKeys,

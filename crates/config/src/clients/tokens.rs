@@ -53,7 +53,7 @@ pub(crate) struct Jwt {
     pub(crate) claim: Option<Scalar<Words>>,
     /// The claim that holds the name of the user's plan. Default: none; tokens name no plan.
     pub(crate) plan_claim: Option<Scalar<Words>>,
-    /// The claims that limits may be counted per, as `claim:NAME`. Default: none.
+    /// The claims that `per` of a limit may name, as `claim:NAME`. Default: none.
     pub(crate) claims: Option<Vec<Scalar<ClaimName>>>,
     /// The treatment of invalid tokens: fall_through or reject. Default: fall_through.
     pub(crate) invalid: Option<Scalar<InvalidToken>>,
@@ -162,7 +162,7 @@ const SECRET: usize = 32;
 /// The claim that names the subject of a token (RFC 7519, 4.1.2).
 const SUBJECT: &str = "sub";
 
-/// Reads the claims that limits may be counted per. Refuses a claim that is listed twice.
+/// Reads `claims`, the claims that `per` of a limit may name. Refuses a claim that is listed twice.
 pub(crate) fn claims(check: &mut Check<'_>, jwt: &Jwt) -> Arc<[Arc<str>]> {
     let mut claims: Vec<Arc<str>> = Vec::new();
     for scalar in jwt.claims.iter().flatten() {
@@ -306,13 +306,14 @@ fn key_set(
         authorities,
         refresh: refresh.map_or(REFRESH, |JwksRefresh(every)| every),
         signatures: signatures.to_vec(),
-        // This call wakes the fetching task only while it waits. So tokens that arrive during a fetch do not cause another fetch.
+        // `notify_waiters` wakes the task that fetches the key set, but only while this task waits. So tokens that arrive during a fetch do
+        // not cause another fetch.
         keys: TokenKeys::awaited(move || ask.notify_waiters()),
         missed,
     })
 }
 
-/// Refuses signatures by a shared secret. A key set is public, so every reader of the secret could sign tokens.
+/// Refuses HS256, which signs tokens with a shared secret. A key set is public, so all its readers could sign tokens.
 fn public_keys(check: &mut Check<'_>, jwt: &Jwt, signatures: &[Signature]) {
     if signatures.contains(&Signature::Hs256) || jwt.algorithms.value.is_empty() {
         let message =
