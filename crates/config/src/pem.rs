@@ -9,8 +9,8 @@ use crate::check::Check;
 use crate::value::Scalar;
 use crate::value::word::FilePath;
 
-/// Returns the value in `made`, which was made from files. If a file cannot be used, reports the error at the entry of `scalars` that names
-/// the file.
+/// Returns the value in `made`, which another function made from files. If a file cannot be used, reports the error at the entry of
+/// `scalars` that names the file.
 pub(crate) fn usable<'s, T>(
     check: &mut Check<'_>,
     made: Result<T, FileError>,

@@ -29,7 +29,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The least length of a key, a token or a secret that cannot be guessed, in characters.
+/// The length of the shortest key, token or secret without a warning, in characters. Shorter texts could be guessed.
 pub const LEAST_KEY: usize = 16;
 
 /// The first and the last characters of placeholders that other programs fill in.

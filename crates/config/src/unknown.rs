@@ -12,8 +12,8 @@ pub(crate) fn beside(first: Problem, source: &Source<'_>) -> Vec<Problem> {
     let start = |problem: &Problem| problem.place.map(|place| (place.line, place.column));
     let all = problems.len();
     problems.retain(|problem| start(problem) != start(&first));
-    // If `first` is not an unknown key, it is reported alone. It may be a wrong indentation, and then the unknown keys are only its
-    // consequence.
+    // If `first` is not an unknown key, `first` is reported alone. For example, `first` may be a wrong indentation that makes correct keys
+    // unknown.
     if problems.len() == all {
         return vec![first];
     }
@@ -44,7 +44,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Adds keys that no schema of `schemas` allows.
+    /// Adds to `unknown` each key in `keys` that no schema in `schemas` allows.
     fn check(&mut self, keys: &Keys, schemas: &[&'a Value]) {
         let mut all = Vec::new();
         for schema in schemas {

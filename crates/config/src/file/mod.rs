@@ -1,4 +1,4 @@
-//! The configuration as written: the keys at its top, and the order in which they are checked.
+//! The configuration as written: the top-level keys, and the order in which the check reads them.
 //!
 //! Unknown keys are refused everywhere. Single values are kept as written ([`Scalar`]): a [`File`] is well-formed, but its values are not
 //! checked yet. Comments on keys, here and in the other folders, become part of `tidegate schema`. Editors show them to authors of
@@ -68,7 +68,8 @@ pub(crate) struct File {
     pub(crate) secret: Option<Scalar<SecretText>>,
     /// The sources of clients. The first source that finds a valid identity names the client. Default: ip.
     pub(crate) clients: Option<Vec<Spanned<WrittenSource>>>,
-    /// The header that sends the client's name to upstreams, such as X-Client-Id. If a client sends it, it is removed. Default: none.
+    /// The header in which upstreams get the client's name, such as X-Client-Id. The gateway removes this header from requests of clients.
+    /// Default: none.
     pub(crate) forward_client: Option<Scalar<HeaderName>>,
     /// Networks, addresses and clients that are answered with 403, before any limit. Default: none.
     pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
@@ -93,7 +94,7 @@ pub(crate) struct File {
     pub(crate) headers: Option<SingleOr<HeadersWord, Headers>>,
     /// Whether answers carry the request ID as X-Request-Id. Default: true.
     pub(crate) request_id_in_answers: Option<Scalar<bool>>,
-    /// Edits of the headers of answers. A route's own edits replace them. Default: none.
+    /// Edits of the headers of answers. If a route has its own `response_headers`, these edits do not apply to it. Default: none.
     pub(crate) response_headers: Option<WrittenHeaderEdits>,
     /// The path at which listeners answer health checks, such as /healthz. Default: none.
     pub(crate) health: Option<Scalar<HealthPath>>,
@@ -146,7 +147,7 @@ impl File {
         }
     }
 
-    /// Returns the names of limits that requests are charged to.
+    /// Returns the names under `always` and under `limits` of each route.
     fn listed_limits(&self) -> impl Iterator<Item = &Scalar<LimitName>> {
         let routes = self.routes.iter().flat_map(|routes| &routes.value);
         let of_routes = routes.flat_map(|route| route.value.limits.iter().flatten());
@@ -173,7 +174,7 @@ pub(crate) fn check(
     }
 }
 
-/// Makes the settings, part by part. Each part follows the parts that it needs.
+/// Makes the settings part by part. The order matters, because later parts need earlier parts.
 fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let clients = file.clients();
     let written = file.limits.as_ref();

@@ -37,7 +37,7 @@ pub(crate) struct Delay {
     pub(crate) max: Scalar<Duration>,
 }
 
-/// The rule for requests that stay charged after their answers. All other requests get their units back.
+/// The answers after which a request stays charged. After any other answer, the request's units are free again.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counted {
@@ -104,8 +104,8 @@ pub(crate) struct LimitAction {
     pub(crate) observes: bool,
 }
 
-/// Returns the name and the place of the key that makes requests hold units: `count`, or a cost from the answer. `None` if the limit has
-/// neither.
+/// Returns the name and the place of the setting that makes a request hold units until its answer: `count`, or a cost from the answer.
+/// `None` if the limit has neither.
 pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Place>)> {
     if let Some(count) = &limit.count {
         return Some(("`count`", count.place));
@@ -198,7 +198,7 @@ pub(crate) fn count(check: &mut Check<'_>, limit: &WrittenLimit) -> Option<Arc<[
     Some(statuses.into())
 }
 
-/// Refuses `count` and costs from the answer for limits that cannot have them.
+/// Refuses `count`, and a cost from the answer, if the limit's algorithm or mode cannot return units.
 pub(crate) fn reserves_fit(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,

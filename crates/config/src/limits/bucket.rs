@@ -38,7 +38,7 @@ impl Numbers for WrittenTokenBucket {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LeakyBucket")]
 pub(crate) struct WrittenLeakyBucket {
-    /// The most requests that wait, including the request whose turn is at once.
+    /// The most requests in the queue, including a request that leaves it at once.
     pub(crate) queue: Scalar<Count>,
     /// The rate at which requests leave the queue, such as 10/s.
     pub(crate) drain: Scalar<Rate>,

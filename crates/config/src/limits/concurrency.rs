@@ -12,7 +12,7 @@ use crate::limits::numbers::{Numbers, fit};
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// The default of `lease`, the time for which a hold stays after its gateway died.
+/// The default of `lease`. If a gateway dies, its holds lapse after this time.
 const LEASE: Duration = Duration::from_secs(10);
 /// The shortest lease. A gateway must be able to renew a lease several times before the lease lapses.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 pub(crate) struct WrittenConcurrency {
     /// The most units in flight.
     pub(crate) limit: Scalar<Count>,
-    /// The time for which a hold stays after its gateway died, at least 1s. Default: 10s.
+    /// The time after which the holds of a dead gateway lapse, at least 1s. Default: 10s.
     pub(crate) lease: Option<Scalar<Duration>>,
 }
 

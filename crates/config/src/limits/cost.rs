@@ -25,14 +25,14 @@ pub(crate) struct WrittenCost {
     pub(crate) header: Option<Scalar<HeaderName>>,
     /// The highest cost. A larger number in the header counts as `max`.
     pub(crate) max: Option<Scalar<Count>>,
-    /// The answer's header with the cost, from 0 up. If the answer lacks the header, the request costs `reserve`.
+    /// The answer's header with the cost, a whole number from 0 up. If the answer lacks the header, the request costs `reserve`.
     pub(crate) response_header: Option<Scalar<HeaderName>>,
     /// The path of the cost in the answer's JSON body or events, such as usage.total_tokens. If the answer lacks the number, `missing`
     /// applies.
     pub(crate) response_json: Option<Scalar<JsonPath>>,
-    /// The units that are charged until the answer's cost is there.
+    /// The units that a request is charged until the gateway has read the cost in the answer.
     pub(crate) reserve: Option<Scalar<Count>>,
-    /// The cost of a successful answer without the number: reserve or all. Default: reserve.
+    /// The cost of a request whose successful answer lacks the number: reserve, or all for the limit's capacity. Default: reserve.
     pub(crate) missing: Option<Scalar<Missing>>,
 }
 

@@ -58,26 +58,26 @@ macro_rules! limit {
             pub(crate) per: Option<Vec<Scalar<Per>>>,
             /// The cost of a request: a whole number, or a number from a trusted proxy's header or from the answer. Default: 1.
             pub(crate) cost: Option<SingleOr<Count, WrittenCost>>,
-            /// The rule for requests that stay charged after their answers, by status. Default: all requests stay charged.
+            /// The statuses of answers after which a request stays charged. Default: every request stays charged.
             pub(crate) count: Option<Spanned<Counted>>,
             /// The action on requests over the limit: reject, drop, observe or `delay: { max }`. Default: reject.
             pub(crate) action: Option<SingleOr<ActionWord, WrittenAction>>,
-            /// The time for which a key is refused after it exceeded the limit. Default: none.
+            /// The time for which all requests of a key are refused after the key exceeded the limit. Default: none.
             pub(crate) block: Option<Scalar<Duration>>,
-            /// Whether refused attempts start the block again. Default: false.
+            /// Whether each refused request starts the time of `block` again. Default: false.
             pub(crate) extend: Option<Scalar<bool>>,
             /// Networks, addresses and clients whose requests the limit does not charge. Default: none.
             pub(crate) exempt: Option<Vec<Scalar<ListedText>>>,
             /// Networks, addresses and clients that are answered with 403 on routes that charge the limit. Default: none.
             pub(crate) deny: Option<Vec<Scalar<ListedText>>>,
-            /// The rule for decisions while Redis is away: local, open or closed. Default: the store's.
+            /// The rule for decisions while Redis does not answer: local, open or closed. Default: the store's.
             pub(crate) on_failure: Option<Scalar<OnFailure>>,
             /// The way in which gateways share the limit: exact, leased, synced or local. Default: the store's.
             pub(crate) mode: Option<Scalar<Mode>>,
         }
 
         impl WrittenLimit {
-            /// Returns the algorithms that are written.
+            /// Returns the numbers of each algorithm that the limit has. A valid limit has exactly one.
             fn algorithms(&self) -> Vec<&dyn Numbers> {
                 let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
                 all.into_iter().flatten().collect()
@@ -167,7 +167,7 @@ pub(crate) fn limits(
     (limits, rules)
 }
 
-/// Warns of limits that no request is charged to.
+/// Warns of limits that neither `always` nor a route lists.
 pub(crate) fn unused_limits<'f>(
     check: &mut Check<'_>,
     written: Option<&Named<WrittenLimit>>,
@@ -205,7 +205,7 @@ fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Bloc
     })
 }
 
-/// Warns of keys that have an effect with Redis only.
+/// Warns of `on_failure` and `mode`, which have an effect with Redis only.
 fn without_effect(check: &mut Check<'_>, limit: &WrittenLimit) {
     if let Some(scalar) = &limit.on_failure {
         let problem = Problem::new(scalar.place, "`on_failure` has no effect here");
@@ -239,8 +239,8 @@ fn mode_fits(
     check.refuse(unfit_mode(name, limit, message).note(allowed));
 }
 
-/// Returns the problem of a mode that a limit cannot have. The problem's place is the `mode` of the limit, or the limit's name if the mode
-/// comes from the store.
+/// Returns the problem of a mode that a limit cannot have. The problem points to the `mode` of the limit. If the limit lacks `mode`, the
+/// problem points to the limit's name.
 pub(crate) fn unfit_mode(
     name: &Scalar<LimitName>,
     limit: &WrittenLimit,
@@ -294,7 +294,7 @@ fn per(
     per
 }
 
-/// Refuses a claim that no source of clients reads.
+/// Refuses `claim:NAME` in `per` if the key `claims` of the `jwt` source does not list the claim.
 fn listed_claim(check: &mut Check<'_>, part: &Per, claims: &[Arc<str>], scalar: &Scalar<Per>) {
     let Per::Claim(name) = part else {
         return;
@@ -310,7 +310,7 @@ fn listed_claim(check: &mut Check<'_>, part: &Per, claims: &[Arc<str>], scalar: 
     });
 }
 
-/// Refuses a network that is not wider than the network of one client (`ipv6_prefix`).
+/// Refuses `ip/N` in `per` if N is not below `ipv6_prefix`, because such a network is no wider than one client.
 fn wider(check: &mut Check<'_>, part: &Per, clients: WrittenClients<'_>, place: Option<Place>) {
     let Per::Network(bits) = part else {
         return;

@@ -1,4 +1,4 @@
-//! `plans`: other numbers of the limits for groups of clients. A plan changes no algorithm and no window.
+//! `plans`: quotas that replace the limits' own quotas for groups of clients. A plan cannot change a limit's algorithm or window.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ use crate::value::client::ListedText;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
 
-/// The plans as they are written. Each plan has a quota for each limit, and its members.
+/// The plans as they are written. Each plan maps names of limits to quotas, and the key `members` to a list.
 pub(crate) type Plans = Named<Named<WrittenQuota>>;
 
 /// The value of a key in a plan: `unlimited` or a quota; for the key `members`, a list.
@@ -48,7 +48,7 @@ macro_rules! plan_quota {
         }
 
         impl PlanQuota {
-            /// Returns the algorithms that are written.
+            /// Returns the numbers of each algorithm that the plan's quota has. A valid quota has exactly one.
             fn algorithms(&self) -> Vec<&dyn Numbers> {
                 let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
                 all.into_iter().flatten().collect()
@@ -88,7 +88,7 @@ fn filled<'l, T>(check: &Check<'_>, name: &'l Scalar<T>) -> Option<Cow<'l, str>>
     expand(&name.raw, check.env).ok()
 }
 
-/// Puts the quotas of all plans into the rules.
+/// Adds the quotas of all plans to the rules of the limits.
 pub(crate) fn plans(
     check: &mut Check<'_>,
     written: Option<&Plans>,
@@ -195,8 +195,8 @@ pub(crate) fn unused_plans(
     }
 }
 
-/// Returns the rule's limit with this quota, changed by `with`. If the quota equals the limit's own, returns the limit itself. Without a
-/// quota, returns `None`, which means unlimited.
+/// Returns the rule's limit with this quota, changed by `with`. If the quota equals the limit's own quota, returns the unchanged limit. If
+/// `quota` is `None`, returns `None`: the client is unlimited.
 pub(crate) fn limit_with(
     rule: &Rule,
     quota: Option<Quota>,
@@ -259,8 +259,8 @@ pub(crate) fn plan_quota(
     None
 }
 
-/// Returns a plan's quota. Refuses a `nodelay` or a `lease` that differs from the limit's. If the plan has no `lease`, its quota gets the
-/// limit's `lease`.
+/// Returns a plan's quota. Refuses a `nodelay` or a `lease` that differs from the value in the limit. If the plan has no `lease`, its quota
+/// gets the limit's `lease`.
 fn no_more(
     check: &mut Check<'_>,
     what: &str,

@@ -1,6 +1,7 @@
 //! Warns of slips in the keys and numbers of one limit: the limit works, but hardly as intended.
 //!
-//! Some slips concern waiting requests: they wait longer than clients are patient, or not long enough for the refill of a unit.
+//! Two slips concern waiting requests. Some requests would wait so long that their clients give up, and some so briefly that no unit is
+//! refilled meanwhile.
 
 use std::time::Duration;
 
@@ -21,13 +22,13 @@ const HASTE: Duration = Duration::from_millis(100);
 /// whole service.
 const SMALL: u64 = 10;
 
-/// The longest `lease` of `concurrency` without a warning. It equals the default of `timeouts.upstream`.
+/// The longest `lease` of `concurrency` without a warning: the default of `timeouts.upstream`.
 const LONG_LEASE: Duration = Duration::from_secs(60);
 
-/// The longest wait for which most clients are patient.
+/// The longest time in a queue without a warning. Most clients give up before it ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A delay hardly helps if the refill of one unit takes more than this multiple of the longest wait.
+/// If the refill of one unit takes more than this multiple of `delay.max`, the delay gets a warning, because it hardly ever helps.
 const RARE: u32 = 10;
 
 /// Warns of slips in a limit. `sync_every` is the time between two exchanges of the counts of `synced` limits.

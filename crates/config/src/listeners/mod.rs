@@ -123,7 +123,7 @@ fn listener_settings(
 
 /// Returns whether two addresses need the same socket. Port 0 is any free port, so it never conflicts.
 ///
-/// Addresses of IPv4 and IPv6 do not conflict: a setting of the system, or systemd, may exclude IPv4 from a socket for `[::]`.
+/// An IPv4 address never conflicts with an IPv6 address, because the system or systemd can be set to exclude IPv4 from a socket for `[::]`.
 pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let is_same = one.ip() == other.ip() || is_any(one) || is_any(other);
     one.is_ipv4() == other.is_ipv4() && one.port() != 0 && one.port() == other.port() && is_same

@@ -55,7 +55,7 @@ choice!(
     [("required", Self::Required), ("optional", Self::Optional)]
 );
 
-/// The gateway warns if a certificate expires within this time.
+/// If a certificate expires within this time, the check of the configuration warns of the certificate.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 pub(crate) fn listener_tls(

@@ -28,7 +28,7 @@ pub(crate) struct AccessLog {
     pub(crate) format: Option<Scalar<AccessFormat>>,
     /// The fields of text and json lines. Default: most fields; docs/operations.md lists them.
     pub(crate) fields: Option<Spanned<Vec<Scalar<AccessField>>>>,
-    /// The conditions for a line. A request that meets any of them gets a line. Default: all requests.
+    /// The requests that get a line: requests that meet any of these conditions. Default: all requests.
     pub(crate) filter: Option<Spanned<WrittenAccessFilter>>,
     /// The share of forwarded requests that get a line. Answers with a status from 500 up, and requests that a limit with `action: observe`
     /// would have refused, always get a line. Default: 100%.
@@ -59,7 +59,7 @@ pub(crate) struct WrittenAccessFilter {
     pub(crate) duration: Option<Scalar<Duration>>,
 }
 
-/// The formats with names. Their lists of fields are empty here, because the key `fields` sets them.
+/// The formats that have a name. Formats with fields have empty lists here, because the key `fields` sets the lists.
 const FORMATS: [(&str, AccessFormat); 4] = [
     ("text", AccessFormat::Text(Vec::new())),
     ("json", AccessFormat::Json(Vec::new())),

@@ -26,7 +26,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether each request that meets the conditions `others` also meets these conditions. `None` is no condition.
+    /// Whether each request that meets the conditions `others` also meets these conditions. `None` means that `others` has no condition.
     pub(crate) fn cover(&self, others: Option<&Self>) -> bool {
         let none = Self::default();
         let others = others.unwrap_or(&none);
@@ -127,7 +127,7 @@ fn once<T: Value, K: Eq + Hash>(
         return Some(name);
     }
     let message = format!("`{}` is here twice", scalar.raw);
-    // The value in the same line may be a secret.
+    // The value in the same line may be a secret, so the error does not show the line.
     check.refuse(Problem::new(scalar.place, message).without_line());
     None
 }

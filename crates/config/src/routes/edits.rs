@@ -140,7 +140,7 @@ fn explain(edits: &HeaderEdits, label: &str, text: &mut String) -> fmt::Result {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     ToUpstream,
-    /// With `has_cors`, the gateway writes the CORS headers of answers, so edits of CORS headers are refused.
+    /// With `has_cors`, the key `cors` sets the CORS headers of answers, so edits of CORS headers are refused.
     ToClient {
         has_cors: bool,
     },
@@ -285,7 +285,7 @@ fn header_name(
         _ if !seen.insert(name.clone()) => "it is here twice",
         _ => return Some(name),
     };
-    // The value in the same line may be a secret.
+    // The value in the same line may be a secret, so the error does not show the line.
     let message = format!("the header `{name}` cannot be changed here");
     let problem = Problem::new(scalar.place, message).note(note);
     check.refuse(problem.without_line());

@@ -47,7 +47,8 @@ impl RouteSettings {
     }
 }
 
-/// Returns whether a server has TLS and a name. Many such servers refuse requests whose `Host` is not this name.
+/// Returns whether a server's URL has the scheme https and a host name. Many such servers refuse requests whose `Host` differs from this
+/// name.
 fn is_named(server: &ServerSettings) -> bool {
     matches!(server.speaks, Speaks::Tls(_)) && server.endpoint().0.parse::<IpAddr>().is_err()
 }

@@ -69,8 +69,8 @@ fn nameless(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) 
     }
 }
 
-/// Whether the rule bounds requests per address. Its key may contain only addresses and the route, because any other value would give one
-/// address several budgets.
+/// Whether the rule bounds requests per address. The rule's `per` may contain only addresses and the route, because any other value would
+/// give one address several budgets.
 fn by_address(rule: &Rule) -> bool {
     !rule.limit.is_observed()
         && !rule.per.is_empty()

@@ -31,8 +31,8 @@ pub(crate) fn other_hosts(
         let other = &routes[taker].0;
         if Arc::ptr_eq(&other.upstream, &route.upstream)
             && let Some(limit) = missing_limit(other, route)
-            // If both routes have the same path, and each has a limit that the other lacks, the difference is probably intended. An example
-            // is a default for all other tenants.
+            // If both routes have the same path, and each has a limit that the other lacks, the difference is probably intended. For
+            // example, a route for one tenant and a default route for all other tenants may each have a limit of their own.
             && (route.shape.path != other.shape.path || missing_limit(route, other).is_none())
         {
             laxer.entry(taker).or_default().push((&route.name, limit));

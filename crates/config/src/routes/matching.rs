@@ -48,14 +48,14 @@ name!(
     |c| !c.is_control()
 );
 
-/// The remedy for a route with an empty list of methods.
+/// The note in the error for an empty list of `methods`.
 pub(crate) const NO_METHODS: &str = "no request can match: leave out `methods` for any method";
 
 /// The usual methods. A method that differs from a usual method by one typing mistake gets a warning.
 const USUAL: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Reads a list of methods, and refuses repetitions. If `served` has the methods of the route, refuses methods that are not among them.
-/// `empty` is the remedy for an empty list.
+/// `empty` is the note in the error for an empty list.
 pub(crate) fn methods(
     check: &mut Check<'_>,
     written: &Spanned<Vec<Scalar<Method>>>,

@@ -1,5 +1,5 @@
 //! The routes: their requests, upstreams and limits (`routes`). Each key of a route, or group of keys, has its own file in this folder. The
-//! file has the form of the key, its values, its checks, and the settings that it results in.
+//! file has the form of the key, its values, its checks, and the settings that the check makes from the key.
 
 mod conditions;
 pub(crate) mod cors;
@@ -119,7 +119,7 @@ pub(crate) struct Route {
     pub(crate) strip_prefix: Option<Scalar<PathPattern>>,
     /// The host in requests to the upstream: keep, upstream or a name. Default: keep.
     pub(crate) upstream_host: Option<Scalar<UpstreamHost>>,
-    /// The target of a redirect for requests without TLS: https or https:PORT. Default: none; such requests are forwarded.
+    /// The target of a redirect for requests without TLS: https or https:PORT. Default: none; requests without TLS are forwarded, too.
     pub(crate) redirect: Option<Scalar<HttpsPort>>,
     /// CORS: the origins whose pages may read the route's answers. Default: the upstream decides.
     pub(crate) cors: Option<Cors>,
@@ -186,7 +186,7 @@ pub(crate) struct RouteDefaults<'a> {
     pub(crate) timeouts: Timeouts,
     pub(crate) response_headers: &'a HeaderEdits,
     pub(crate) request_id_in_answers: bool,
-    /// Whether a request can count as https, because a listener has TLS or because a proxy is trusted.
+    /// Whether the gateway can receive requests by https: from a listener with TLS, or from a trusted proxy.
     pub(crate) has_https: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Finds routes whose limits a client can avoid: it sends another spelling of the path, and a route with fewer limits takes this spelling.
 //!
-//! Paths are compared letter by letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and `/api/login.`
-//! as `/api/login`. But the gateway charges these two spellings to the limits of another route, such as `/**`.
+//! The gateway compares paths letter by letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and
+//! `/api/login.` as `/api/login`. But the gateway charges these two spellings to the limits of another route, such as `/**`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tidegate_tower::Rule;
 use crate::check::Check;
 use crate::routes::RouteSettings;
 
-/// An example of a name, for a segment that may have any name, or for any host.
+/// The example of a name, for a segment of a path or a part of a host that matches any name.
 pub(crate) const ANY: &str = "0";
 
 /// Warns of each route that takes other spellings of paths of stricter routes, unless either route sets `case_insensitive`.

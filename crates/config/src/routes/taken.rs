@@ -34,8 +34,8 @@ pub(crate) fn taken(
 
 /// Returns the methods of a later route that an earlier route takes, if the earlier route matches more paths.
 ///
-/// Authors often put a route for safe methods, such as GET, before a route for any method on purpose. So no methods are returned for such a
-/// pair.
+/// Authors often put a route for safe methods, such as GET, before a route for any method on purpose. So this function returns no methods
+/// for such a pair.
 fn taken_methods<'r>(earlier: &'r RouteSettings, later: &RouteSettings) -> Vec<&'r str> {
     let (wide, narrow) = (&earlier.shape, &later.shape);
     let is_wider = wide.covers_hosts(narrow)

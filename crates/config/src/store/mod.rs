@@ -64,20 +64,20 @@ impl Value for SecretText {
 /// The store of limits.
 #[derive(Debug)]
 pub enum StoreSettings {
-    /// The limits are in this process.
+    /// The budgets are in the memory of this process.
     Memory,
-    /// The limits are in Redis.
+    /// The budgets are in Redis.
     Redis(RedisOptions),
 }
 
 /// The store's defaults for limits that lack `mode` or `on_failure`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreDefaults {
-    /// Whether limits are in the memory of this gateway, and so not shared.
+    /// Whether budgets are in the memory of this gateway, so that no other gateway shares them.
     pub(crate) in_memory: bool,
     pub(crate) on_failure: OnFailure,
     pub(crate) mode: Mode,
-    /// The time between two exchanges of the counts of `synced` limits. Zero if limits are in memory, or if there is one gateway.
+    /// The time between two exchanges of the counts of `synced` limits. Zero if budgets are in memory, or if `gateways` is 1.
     pub(crate) sync_every: Duration,
 }
 
@@ -137,7 +137,8 @@ pub(crate) fn secret(
     secret
 }
 
-/// Returns the path of the file for overrides. Warns and returns `None` if the store is in Redis, because Redis has the overrides, too.
+/// Returns the path of the file for overrides. Warns and returns `None` if the store is in Redis, because the gateways then keep overrides
+/// in Redis.
 pub(crate) fn overrides_file(
     check: &mut Check<'_>,
     written: Option<&Scalar<FilePath>>,

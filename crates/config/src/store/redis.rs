@@ -28,14 +28,14 @@ pub(crate) struct Redis {
     pub(crate) tls: Option<Spanned<RedisTls>>,
     /// The longest time for which a decision waits for Redis, at most 1m. Default: 25ms.
     pub(crate) timeout: Option<Scalar<Duration>>,
-    /// The rule for decisions while Redis is away: local, open or closed. Default: local.
+    /// The rule for decisions while Redis does not answer: local, open or closed. Default: local.
     pub(crate) on_failure: Option<Scalar<OnFailure>>,
     /// The way in which gateways share a limit: exact, leased, synced or local. Default: exact.
     pub(crate) mode: Option<Scalar<Mode>>,
     /// The time between two exchanges of synced counts, from 1ms to 1m. Default: 100ms.
     pub(crate) sync_every: Option<Scalar<Duration>>,
-    /// The number of gateways that share Redis. While Redis is away, each quota is divided by this number. Default: auto; the gateways are
-    /// counted.
+    /// The number of gateways that share Redis. While Redis does not answer, `on_failure: local` divides each quota by this number.
+    /// Default: auto; gateways count each other in Redis.
     pub(crate) gateways: Option<Scalar<Gateways>>,
     /// The first part of all keys in Redis. Default: tidegate.
     pub(crate) key_prefix: Option<Scalar<KeyPrefix>>,
@@ -56,8 +56,8 @@ impl Value for RedisUrl {
             return Ok(Self(text.to_owned()));
         };
         Err(match (text.split_once("://"), error.reason()) {
-            // A URL with a quotation mark or a second scheme is checked first. Otherwise a later case would blame characters of the user or
-            // password that are valid.
+            // A URL with a quotation mark or a second scheme is reported first. Otherwise a later case would report valid characters of the
+            // user or password.
             (Some((scheme, rest)), Some(reason))
                 if scheme.starts_with(['"', '\'']) || rest.contains("://") =>
             {
@@ -83,8 +83,8 @@ fn password(url: &str) -> &str {
     password.map_or("", |(_, password)| password)
 }
 
-/// Whether a URL without TLS has port 6380, at which cloud services of Redis use TLS. An IP address or a host without a dot is probably no
-/// cloud service, but a second server of the user's own.
+/// Whether a URL without TLS has port 6380, on which hosted Redis services use TLS. A URL with an IP address or a host without a dot is
+/// left out, because it probably names the user's own second server.
 fn may_need_tls(url: &str) -> bool {
     let host = url
         .strip_prefix("redis://")
@@ -101,7 +101,7 @@ fn has_bare_sign(rest: &str) -> bool {
     })
 }
 
-/// The number of gateways that share Redis. With `None`, the gateways that report to Redis are counted.
+/// The number of gateways that share Redis. `None` means the number of gateways that report to Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gateways(pub(crate) Option<u64>);
 
@@ -187,7 +187,7 @@ pub(crate) fn useless_sync(check: &mut Check<'_>, written: Option<&Redis>, limit
     }
 }
 
-/// Warns if `gateways` is not set, because gateways that start while Redis is away cannot count each other.
+/// Warns if `gateways` is not set, because gateways that start without a connection to Redis cannot count each other.
 pub(crate) fn uncounted_gateways(
     check: &mut Check<'_>,
     written: Option<&Redis>,

@@ -1,5 +1,5 @@
-//! `redis.tls`: the files of authorities, certificate and key. The check of the configuration reads the files, so that errors show the
-//! place of the key.
+//! `redis.tls`: the files of authorities, certificate and key. The check of the configuration reads the files, so that an error shows the
+//! line that names the file.
 
 use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;

@@ -26,7 +26,8 @@ pub(crate) struct Tracing {
     /// The URL of the collector, such as http://localhost:4318, or its full URL for spans, including the path. Default:
     /// OTEL_EXPORTER_OTLP_ENDPOINT, or none.
     pub(crate) otlp: Option<Scalar<OtlpUrl>>,
-    /// The share of requests that are traced, if no trusted peer has decided. Default: OTEL_TRACES_SAMPLER, or 1%.
+    /// The share of requests that are traced. If a trusted peer has decided for a request, its decision applies instead. Default:
+    /// OTEL_TRACES_SAMPLER, or 1%.
     pub(crate) sample: Option<Scalar<Sample>>,
     /// The most requests that are recorded per second, including requests that trusted peers decided to trace. Default: 100.
     pub(crate) max_per_second: Option<Scalar<TracesPerSecond>>,
@@ -76,13 +77,14 @@ bounded!(
     "a whole number from 1 to 100000"
 );
 
-/// The default share of requests that are traced, in millionths. It applies to requests for which no trusted peer has decided.
+/// The default share of requests that are traced, in millionths. If a trusted peer has decided whether a request is traced, the default
+/// does not apply to the request.
 const SAMPLE: u32 = AccessLogSettings::ALL / 100;
 
 const PER_SECOND: u32 = 100;
 
-/// Reads the settings. Missing keys are taken from the environment. `None` if requests are not traced, and trace contexts are forwarded
-/// unchanged.
+/// Reads the settings. Missing keys are taken from the environment. If tracing is off, returns `None`, and the gateway forwards trace
+/// contexts unchanged.
 pub(crate) fn tracing(
     check: &mut Check<'_>,
     written: Option<&Spanned<Tracing>>,

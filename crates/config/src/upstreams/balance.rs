@@ -20,7 +20,7 @@ use crate::value::{Fault, Scalar, Value};
 pub(crate) struct WrittenSticky {
     /// The part of a request whose hash chooses the server: client, header:NAME or cookie:NAME.
     pub(crate) hash: Option<Scalar<Hashed>>,
-    /// The name of a cookie with which the gateway marks the server of a client.
+    /// The name of a cookie in which the gateway stores the server of a client.
     pub(crate) cookie: Option<Scalar<CookieName>>,
 }
 

@@ -1,4 +1,4 @@
-//! `eject` and `health`: the rules that leave out failing servers.
+//! `eject` and `health`: the rules by which failing servers get no requests.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::value::number::{Percent, bounded};
 use crate::value::word::name;
 use crate::value::{Fault, Scalar, Value};
 
-/// The rule that leaves out failing servers.
+/// The rule by which a failing server gets no requests for some time (an ejection).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Eject {
@@ -27,7 +27,7 @@ pub(crate) struct Eject {
     pub(crate) after: Option<Scalar<Times>>,
     /// The time of the first ejection. It doubles while the server continues to fail, up to 32 times this value. Default: 10s.
     pub(crate) r#for: Option<Scalar<Duration>>,
-    /// The most servers that may be ejected, in percent of all servers. At least one server always stays. Default: 50%.
+    /// The most servers that may be ejected, in percent of all servers. The last server is never ejected. Default: 50%.
     pub(crate) at_most: Option<Scalar<Percent>>,
     /// The statuses that are failures, such as 503 or 5xx. Default: 502, 503, 504.
     pub(crate) status: Option<Vec<Scalar<FailureStatus>>>,
@@ -90,7 +90,7 @@ bounded!(
     "a whole number from 1 to 1000"
 );
 
-/// The value `none` of `eject`. With it, no server is left out.
+/// The value `none` of `eject`. With `none`, no server is ejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoEjection;
 

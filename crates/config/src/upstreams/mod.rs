@@ -42,11 +42,13 @@ pub(crate) struct Upstream {
     pub(crate) balance: Option<SingleOr<Balance, WrittenSticky>>,
     /// The time between two DNS lookups of host names. A failed connection also causes a lookup. Default: 30s.
     pub(crate) resolve_every: Option<Scalar<Duration>>,
-    /// The rule that leaves out failing servers: none, or `{ after, for, at_most, status }`. Default: the rule with its defaults.
+    /// The rule by which failing servers get no requests for some time: none, or `{ after, for, at_most, status }`. Default: the rule with
+    /// its defaults.
     pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
     /// Health checks of the servers. Default: none.
     pub(crate) health: Option<Spanned<Health>>,
-    /// The time in which a server that gets requests again grows to its full share. Default: none; the server gets its full share at once.
+    /// The time in which the share of a server that gets requests again rises to its full value. Default: none; the server gets its full
+    /// share at once.
     pub(crate) slow_start: Option<Scalar<Duration>>,
     /// The most connections in use to one server, or with HTTP/2, the most requests in flight. Default: no bound.
     pub(crate) max_connections: Option<Scalar<Connections>>,
@@ -89,7 +91,7 @@ bounded!(
 /// The upstreams of routes, in no particular order. Each group records whether a route uses it.
 pub(crate) struct Upstreams<'a> {
     groups: HashMap<String, Group<'a>>,
-    /// The servers whose URL is the `upstream` of a route, by URL.
+    /// The servers that routes name by URL in `upstream`, without a group; by URL.
     alone: HashMap<String, Arc<UpstreamSettings>>,
     /// The default settings of TLS. They are made for the first server that needs them.
     usual: Option<Arc<UpstreamTls>>,
@@ -197,8 +199,8 @@ fn written_server(
     }
 }
 
-/// Makes the settings of a server. A server with TLS uses the settings `tls`. If `tls` is `None`, such a server gets the default settings,
-/// and `tls` is set to them.
+/// Makes the settings of a server. A server with TLS uses the TLS settings in `tls`. If `tls` is `None`, the first server with TLS sets
+/// `tls` to the default settings.
 fn server_settings(
     check: &mut Check<'_>,
     (server, weight, place): WrittenServer,
@@ -268,7 +270,7 @@ pub(crate) fn unused_upstreams(check: &mut Check<'_>, upstreams: &Upstreams<'_>)
     }
 }
 
-/// Warns of sticky sessions without effect, and of two upstreams that use one name for their cookies.
+/// Warns of sticky sessions without effect, and of two upstreams whose sticky sessions use the same cookie.
 fn warn_of_balance(
     check: &mut Check<'_>,
     name: &Scalar<LimitName>,

@@ -1,5 +1,5 @@
-//! Refuses servers whose address belongs to this gateway itself. A listener would forward requests to itself, and the admin port must not
-//! be reachable through a route.
+//! Refuses servers whose address belongs to this gateway itself. With the address of a listener, the gateway would forward requests to
+//! itself. The admin port must not be reachable through a route.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -128,7 +128,7 @@ fn is_without_scheme(text: &str) -> bool {
 pub(crate) enum Target {
     /// One server.
     Server(Server),
-    /// The name of an entry of `upstreams`, which may not exist.
+    /// The name of a group in `upstreams`. The code that reads this value does not check whether the group exists.
     Named(String),
 }
 

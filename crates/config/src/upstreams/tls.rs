@@ -44,7 +44,7 @@ impl Value for CertificateName {
     }
 }
 
-/// The remedy in the error for a missing `ca` on a system without authorities.
+/// The note in the error for a missing `ca` on a system without certificate authorities.
 pub(crate) const NO_AUTHORITIES: &str = "a file with those of a server is named under `upstreams`: `tls: { ca: … }` beside its `servers`";
 
 pub(crate) fn upstream_tls(

@@ -23,7 +23,7 @@ pub(crate) struct Check<'a> {
     pub(crate) problems: Vec<Problem>,
     /// The warnings so far.
     pub(crate) warnings: Vec<Problem>,
-    /// The files that the check has found so far: the configuration names them, and the gateway reads them.
+    /// The files that the gateway reads, by their paths in the part of the configuration that has been checked so far.
     pub(crate) files: BTreeSet<PathBuf>,
 }
 
@@ -60,7 +60,8 @@ impl Check<'_> {
         self.warnings.push(problem);
     }
 
-    /// Refuses a name that is not defined. The error lists the defined names, or has the note `none` if no name is defined.
+    /// Refuses a name that is not defined. The error lists the defined names. If no name is defined, the error has the text in `none` as
+    /// its note.
     pub(crate) fn undefined<'n, T>(
         &mut self,
         what: &str,

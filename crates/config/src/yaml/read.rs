@@ -78,7 +78,7 @@ fn hidden(error: &Error, source: &Source<'_>) -> Option<Problem> {
         {
             indent::empty_value(place, source)
         }
-        // The library has no type for this error.
+        // The library's error type has no variant for this error, so the text is compared.
         other if other.to_string().contains("mapping values are not allowed") => {
             indent::too_deep(place, source)
         }
@@ -119,7 +119,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             Problem::new(place, format!("the key `{field}` is missing here"))
         }
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            // A text that is not a word may be a value, and so a secret.
+            // A key that is not a word may be a misplaced value, such as a secret. So the message does not quote it.
             let is_word = key
                 .chars()
                 .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
@@ -145,7 +145,7 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
                 }
                 kind => Problem::new(place, format!("expected {expected}, found {kind}")),
             };
-            // A value in the place of keys may be a secret whose key is missing.
+            // A value in the place of keys may be a secret whose key is missing. So the message does not show the line.
             match expected == KEYS && matches!(kind, SINGLE | LIST | "a list") {
                 true => problem.without_line(),
                 false => problem,
@@ -196,7 +196,7 @@ fn not_yaml(message: &str, place: Option<Place>, source: &Source<'_>) -> Problem
     }
     let problem = Problem::new(place, format!("this is not YAML: {message}"));
     let line = place.map_or("", |place| source.line(place.line));
-    // The tab may also be in the next line, into which the value continues.
+    // The value may continue on the next line, so the tab may also be there.
     if line.trim_start_matches(' ').starts_with('\t') || message.contains("found a tab") {
         problem.note("indent lines with spaces, not with tabs")
     } else if line.contains("${") {

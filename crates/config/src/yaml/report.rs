@@ -205,13 +205,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns a line by its number, from 1; empty if there is none.
+    /// Returns the line with this number, counted from 1. Returns an empty text if the source has fewer lines.
     pub(crate) fn line(&self, number: usize) -> &'a str {
         let line = number.checked_sub(1).and_then(|at| self.lines.get(at));
         line.copied().unwrap_or_default()
     }
 
-    /// Returns `file:line:column`, or `file` without a place.
+    /// Returns `file:line:column`, or `file` if `place` is `None`.
     pub(crate) fn at(&self, place: Option<Place>) -> String {
         match place {
             Some(place) => format!("{}:{}:{}", self.name, place.line, place.column),
@@ -219,7 +219,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns all errors as one, in the order of the file.
+    /// Returns one error that contains all problems, in the order of the file.
     pub(crate) fn refuse(&self, mut problems: Vec<Problem>) -> ConfigError {
         problems.sort_by_key(|problem| problem.place);
         let more = problems.len().saturating_sub(MAX_PROBLEMS);

@@ -153,7 +153,8 @@ impl<'de, B: Deserialize<'de>> Deserialize<'de> for ScalarOr<B> {
     }
 }
 
-/// A list that cannot be read as a struct. Otherwise serde would take the list's elements for the fields of a struct, in order.
+/// A wrapper of a list, so that serde cannot read the list as a struct. Without the wrapper, serde would take the list's elements for the
+/// fields of a struct, in order.
 struct List<A>(A);
 
 impl<'de, A: SeqAccess<'de>> Deserializer<'de> for List<A> {

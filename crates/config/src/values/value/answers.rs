@@ -30,7 +30,7 @@ impl Value for HeadersWord {
     }
 }
 
-/// The supported draft of the IETF.
+/// The supported IETF draft of rate-limit headers: draft-11.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IetfDraft;
 
@@ -83,7 +83,7 @@ impl StatusRange {
         range.and_then(|range| (range.0 >= least).then_some(range).ok_or(Fault::Form))
     }
 
-    /// Returns the schema of such a range. `classes` is a regular expression for the first digit of statuses.
+    /// Returns the JSON Schema of a status or a class of statuses. `classes` is a regular expression for the first digit of statuses.
     pub(crate) fn schema_from(least: u16, classes: &str) -> Map<String, serde_json::Value> {
         let class = pattern(&format!("^{classes}(xx|[0-9]{{2}})$"));
         object(json!({ "anyOf": [whole(least.into(), Some(599)), class] }))
@@ -134,7 +134,7 @@ impl Value for RejectBody {
     const NAME: &'static str = "RejectBody";
     const WHAT: &'static str = "a body";
     const ALLOWED: &'static str = "any text of at most 16 KB, sent as it is";
-    /// The bound is small, because refusals are frequent, and each refusal sends the whole body.
+    /// The longest body, in bytes. The bound is small, because refusals are frequent, and each refusal sends the whole body.
     const MAX_BYTES: usize = 16 << 10;
 
     fn read(text: &str) -> Result<Self, Fault> {

@@ -13,7 +13,7 @@ impl Value for HeaderText {
     const WHAT: &'static str = "the value of a header";
     const ALLOWED: &'static str = "text of one line";
     const SHOWN: bool = false;
-    /// The bound is large, because a `Content-Security-Policy` may have some thousand bytes.
+    /// The longest value of a header, in bytes. The bound is large, because a `Content-Security-Policy` may have some thousand bytes.
     const MAX_BYTES: usize = 8 << 10;
 
     fn read(text: &str) -> Result<Self, Fault> {

@@ -45,8 +45,7 @@ impl Value for HostPattern {
     }
 }
 
-/// Returns the reason why a text with a host is refused: its form, or letters outside ASCII. Hosts in requests never have such letters (RFC
-/// 5891).
+/// Returns the reason why a text with a host is refused: its form, or letters outside ASCII. Clients send hosts in ASCII only (RFC 5891).
 pub(crate) fn no_host(text: &str) -> Fault {
     match text.is_ascii() {
         true => Fault::Form,
@@ -134,7 +133,7 @@ pub(crate) fn can_be_dialled(authority: &Authority) -> bool {
 ///
 /// # Errors
 ///
-/// The text is no such URL.
+/// The text is no HTTP or HTTPS URL, or the URL contains a user.
 pub(crate) fn http_url(text: &str, user: &'static str) -> Result<Uri, Fault> {
     let uri: Uri = text.parse().map_err(|_| no_host(text))?;
     let schemes = [Scheme::HTTP, Scheme::HTTPS];
@@ -161,7 +160,7 @@ impl Value for Network {
     fn read(text: &str) -> Result<Self, Fault> {
         let network = ipv4(network(text).ok_or_else(|| no_network(text))?);
         if network.trunc() != network {
-            // 10.1.2.3/8 may mean the address 10.1.2.3 or the network 10.0.0.0/8.
+            // 10.1.2.3/8 is refused, because it may mean the address 10.1.2.3 or the network 10.0.0.0/8.
             let (all, one) = (network.trunc(), network.addr());
             return Err(Fault::Quoting(format!(
                 "this may mean the network {all} or the address {one}: write one of them"

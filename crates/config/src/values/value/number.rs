@@ -26,7 +26,7 @@ impl Value for Count {
     }
 }
 
-/// Declares a whole number within bounds.
+/// Declares a type for whole numbers within bounds.
 macro_rules! bounded {
     ($(#[$doc:meta])* $type:ident($number:ty), $least:literal..=$most:literal, $what:literal, $allowed:literal) => {
         $(#[$doc])*
@@ -71,7 +71,7 @@ impl Value for bool {
     }
 }
 
-/// Durations are windows and timeouts. 0 is refused, and so are more than 31 days, which are probably a mistake.
+/// A duration, such as a window or a timeout. 0 and more than 31 days are refused, because they are probably mistakes.
 impl Value for Duration {
     const NAME: &'static str = "Duration";
     const WHAT: &'static str = "a duration";
@@ -140,7 +140,7 @@ pub(crate) fn digits(text: &str) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// The text is no such number.
+/// The text is no whole number, or the number is outside `range`.
 pub(crate) fn within<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, Fault> {
     let number = digits(text).filter(|number| range.contains(number));
     let number = number.and_then(|number| N::try_from(number).ok());

@@ -29,7 +29,7 @@ pub(crate) fn size(text: &str) -> Result<Option<u64>, Fault> {
     size.map(Some).ok_or(too_large)
 }
 
-/// Returns the schema of such a size.
+/// Returns the JSON Schema of a size.
 pub(crate) fn size_schema() -> Map<String, serde_json::Value> {
     object(json!({
         "type": ["string", "integer"],

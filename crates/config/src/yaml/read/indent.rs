@@ -179,7 +179,7 @@ pub(super) fn bare_address(place: Place, source: &Source<'_>) -> Option<Problem>
     Some(problem.note(format!("write \"{address}\"")))
 }
 
-/// Returns the length of an IPv6 address in brackets with a port, if a text begins with one.
+/// Returns the length of the IPv6 address in brackets with a port at the beginning of a text, if there is such an address.
 fn address_length(text: &str) -> Option<usize> {
     let text = text.strip_prefix('[')?;
     // Each search ends before the next bracket. Otherwise a line with many brackets would take too long.

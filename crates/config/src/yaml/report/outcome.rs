@@ -18,7 +18,7 @@ impl ConfigError {
         Self { files, ..self }
     }
 
-    /// Returns the files that the configuration names and the gateway reads. The error may be gone after a change of such a file.
+    /// Returns the files that the configuration names and the gateway reads. A change of such a file may remove the error.
     pub const fn files(&self) -> &BTreeSet<PathBuf> {
         &self.files
     }

@@ -28,7 +28,7 @@ const SECRETS: [(&str, usize); 22] = [
     ("headers", 0),
     ("tracing", 1),
     ("otlp", 1),
-    // These keys contain edits of headers. Their key `set` may be missing by mistake.
+    // These keys contain edits of headers. Authors may write headers directly under these keys by mistake, without `set`.
     ("request_headers", 2),
     ("response_headers", 1),
     // The value of `request_has` contains headers that a request must have. `query` is not in this list, because logs show URLs anyway.
