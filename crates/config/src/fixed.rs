@@ -31,18 +31,19 @@ pub(crate) enum FixedStore {
 /// change them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FixedRedis {
-    // May hold a password.
+    // The URL may hold a password.
     pub(crate) url: Secret,
     pub(crate) timeout: Duration,
     pub(crate) key_prefix: String,
     pub(crate) gateways: Option<u64>,
     pub(crate) sync_every: Duration,
-    // The files of the authorities, the certificate and its key. They are read at the start only.
+    // The files of the authorities, the certificate and its key. The gateway reads these files only at the start.
     pub(crate) files: [Option<PathBuf>; 3],
 }
 
 impl Fixed {
-    /// Returns each key with its value, in a format that may change between versions. Secrets, such as a URL, are replaced by `***`.
+    /// Returns each key with its value, in a format that may change between versions. Secrets, such as the URL of Redis, are replaced by
+    /// `***`.
     pub fn texts(&self) -> [(&'static str, String); 5] {
         [
             ("`store`", format!("{:?}", self.store)),

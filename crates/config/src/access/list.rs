@@ -49,7 +49,7 @@ enum Users {
 }
 
 impl KnownClients {
-    /// Returns the clients that these sources can name. `has_proxies` is set if any proxy is trusted.
+    /// Returns the clients that the sources in `callers` can name. `has_proxies` is set if any proxy is trusted.
     pub(crate) fn of(callers: &Callers, has_proxies: bool) -> Self {
         let clients = &callers.clients;
         let Clients {

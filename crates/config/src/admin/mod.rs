@@ -163,7 +163,7 @@ pub(crate) fn admin(
     })
 }
 
-/// Refuses a listener at the default address of the admin port.
+/// Refuses a listener at the default address of the admin port. The caller has found that `admin` is missing.
 fn free_of_listeners(check: &mut Check<'_>, taken: &[TakenAddress]) {
     let listener = taken.iter().find(|(address, _)| overlap(*address, ADMIN));
     if let Some((_, place)) = listener {

@@ -11,7 +11,7 @@ use crate::value::number::Connections;
 use crate::value::size::{size, size_schema};
 use crate::value::{Fault, Scalar, Value};
 
-/// The most bytes of a body. `None` means no bound.
+/// The most bytes of a request body. `None` means no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BodyLimit(pub(crate) Option<u64>);
 

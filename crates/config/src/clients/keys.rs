@@ -78,7 +78,7 @@ pub(crate) fn keys(
     listed: &[ListedKey],
     plans: &ClientPlans,
 ) -> Result<Vec<ListedKey>, ConfigError> {
-    // Variables are not filled in, because programs write key files, and the running gateway rereads them.
+    // Variables have no values in a key file, because programs write key files, and the running gateway rereads them.
     let mut check = Check::new(source, &|_| None);
     let mut seen = SeenKeys::default();
     for key in listed {

@@ -129,7 +129,7 @@ pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     one.is_ipv4() == other.is_ipv4() && one.port() != 0 && one.port() == other.port() && is_same
 }
 
-/// Reads an address, and adds it to the `taken` addresses. Refuses an address that is already among them.
+/// Reads an address, and adds it to the `taken` addresses. Refuses an address that conflicts with a `taken` address.
 pub(crate) fn take(
     check: &mut Check<'_>,
     taken: &mut Vec<TakenAddress>,

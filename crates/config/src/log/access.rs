@@ -45,7 +45,7 @@ bounded!(
     "a whole number from 1 to 1000000"
 );
 
-/// The conditions for a line. A request that meets any of them gets a line.
+/// The conditions of `filter`. A request that meets any condition gets a line in the access log.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "AccessFilter")]

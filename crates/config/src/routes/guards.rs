@@ -36,7 +36,7 @@ pub(crate) fn guards(
     }
 }
 
-/// Warns of a route if each limit that bounds its callers is counted per a value that is not verified.
+/// Warns of a route if every limit that bounds its callers has a `per` with a value that callers can invent.
 fn unguarded(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) {
     let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
     let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();

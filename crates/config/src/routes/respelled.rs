@@ -15,7 +15,7 @@ use tidegate_tower::Rule;
 use crate::check::Check;
 use crate::routes::RouteSettings;
 
-/// The example of a name, for a segment of a path or a part of a host that matches any name.
+/// The name in examples of paths and hosts, in the place where a route matches any name.
 pub(crate) const ANY: &str = "0";
 
 /// Warns of each route that takes other spellings of paths of stricter routes, unless either route sets `case_insensitive`.
@@ -82,13 +82,13 @@ fn other_spelling(path: &PathPattern) -> Option<String> {
     (!path.matches(&dotted)).then_some(dotted)
 }
 
-/// Makes a path that a pattern matches, and applies `spell` to each name in it.
+/// Makes a path that a pattern matches. Applies `spell` to each name in the pattern.
 pub(crate) fn example(path: &PathPattern, spell: fn(&str) -> String) -> String {
     let names = path.segments().map(|name| name.map_or(ANY.into(), spell));
     names.flat_map(|name| ["/".to_owned(), name]).collect()
 }
 
-/// Returns the index of the first route that takes a request with this host and path, and with a method and conditions of `route`.
+/// Returns the position in `routes` of the first route that takes this host and path, and a method and the conditions of `route`.
 pub(crate) fn taker(
     index: &RouteIndex,
     routes: &[(RouteSettings, Option<Place>)],

@@ -32,7 +32,8 @@ impl Value for Protocol {
     }
 }
 
-/// Reads the protocols that requests may switch to. Refuses any such protocol if a server speaks HTTP/2, because HTTP/2 has no upgrades.
+/// Reads the protocols that requests may switch to. Refuses the first protocol if a server has an h2c:// URL, because requests cannot
+/// switch protocols in HTTP/2.
 pub(crate) fn upgrades(
     check: &mut Check<'_>,
     written: Option<&[Scalar<Protocol>]>,

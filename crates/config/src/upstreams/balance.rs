@@ -70,7 +70,8 @@ impl Value for CookieName {
     }
 }
 
-/// Returns the rule for choosing a server by turns or by load, and the rule of sticky sessions. A rule of sticky sessions takes precedence.
+/// Returns the value of `balance` (round robin or least requests), and the rule of sticky sessions. If there is a rule of sticky sessions,
+/// it takes precedence.
 pub(crate) fn balance(
     check: &mut Check<'_>,
     written: Option<&SingleOr<Balance, WrittenSticky>>,

@@ -173,13 +173,16 @@ impl Value for CheckHost {
     }
 }
 
-/// The default time between two health checks. The constants below are further defaults of health checks.
+/// The default of `every`, the time between two health checks.
 const EVERY: Duration = Duration::from_secs(5);
 
+/// The default of `timeout`, the longest wait for the answer to a health check.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The default of `healthy_after`, in good answers in a row.
 const HEALTHY_AFTER: u32 = 2;
 
+/// The default of `unhealthy_after`, in bad answers in a row.
 const UNHEALTHY_AFTER: u32 = 3;
 
 pub(crate) fn eject(

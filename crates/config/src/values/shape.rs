@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::values::value::word::LimitName;
 use crate::values::value::{Scalar, Value};
 
-/// A map from names, in the order of the file.
+/// A map from names to values, in the order of the file.
 #[derive(Debug)]
 pub(crate) struct Named<T, K = LimitName>(pub(crate) Vec<(Scalar<K>, T)>);
 

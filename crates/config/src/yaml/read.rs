@@ -152,8 +152,8 @@ fn problem(error: &Error, source: &Source<'_>) -> Problem {
             }
         }
         Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
-        // The place is the line with the key before the list. The line is not shown, because it may contain entries of the list, and
-        // entries without keys may be secrets.
+        // The library's place of this error is the line with the key of the list. The line is not shown, because it may contain entries of
+        // the list, and entries without keys may be secrets.
         Error::SerdeInvalidType {
             unexpected,
             expected,

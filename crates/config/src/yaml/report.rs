@@ -102,9 +102,9 @@ impl Problem {
     /// Returns the problem of an unknown key in a place where the keys `allowed` may stand. The line is not shown if the key may be a
     /// misspelled key with a secret as its value.
     pub(crate) fn unknown_key(place: Option<Place>, key: &str, allowed: &[&str]) -> Self {
-        // A text that is not a word may be a value whose key is missing, and so a secret.
+        // If `key` is not a word, it may be a value whose key is missing. So the message does not quote it, in case it is a secret.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '<');
-        // If a key whose value is a secret may stand here, a word may be its value.
+        // If a key for a secret may stand here, `key` may be that secret, even if it is a word.
         let meant = nearest(key, allowed.iter().copied());
         let is_value = meant.is_none()
             && ["hash", "token", "url"]
@@ -124,7 +124,7 @@ impl Problem {
         problem.choices(key, allowed)
     }
 
-    /// Adds a note on the meaning of an unknown name. Removes the note with the similar name ([`GUESS`]).
+    /// Adds a note that explains an unknown name. Removes the note with the guessed name ([`GUESS`]), because the guess is wrong.
     pub(crate) fn meaning(mut self, note: &str) -> Self {
         self.notes.retain(|note| !note.starts_with(GUESS));
         self.note(note)
@@ -362,7 +362,7 @@ fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a s
     (near.0 <= near.1.chars().count().div_ceil(3)).then_some(near.1)
 }
 
-/// Returns the name that differs from a word by one typing mistake. `None` if the word is a name itself.
+/// Returns the name that differs from a word by one typing mistake. `None` if the word equals a name, or if no name is that similar.
 pub(crate) fn slip<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut distances = names.into_iter().map(|name| (distance(word, name), name));
     let nearest = distances.by_ref().min_by_key(|(distance, _)| *distance)?;

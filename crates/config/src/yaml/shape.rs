@@ -11,7 +11,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Reads a map from names, in the order of the file.
+/// Reads a map as pairs of a key and a value, in the order of the file.
 ///
 /// # Errors
 ///

@@ -81,11 +81,11 @@ fn is_key(word: &str) -> bool {
     })
 }
 
-/// Whether a line is after the block that `secret` began, because it begins the next key or list element.
+/// Whether a line ends the block that the line `secret` began. Such a line begins a key or a list element, and is not indented deeper.
 fn is_behind(line: &str, secret: &str) -> bool {
     let text = line.trim_start_matches(' ');
     let element = text.strip_prefix("- ");
-    // The elements of a list may have the same indentation as its key.
+    // A list may have the same indentation as its key, so its elements do not end the key's block.
     let is_sibling = match element {
         Some(_) if indent(line) == indent(secret) => secret.trim_start().starts_with("- "),
         _ => true,
