@@ -1,6 +1,6 @@
 //! Notes for errors about unknown keys that other proxies have, or that belong to another place in the file.
 
-/// Each entry has unknown keys, an allowed key, and a note. An error about one of the unknown keys gets the note only at a place where the
+/// Each entry has unknown keys, an allowed key, and a note. An error about such an unknown key gets the note only at a place where the
 /// allowed key may stand.
 const NOTES: [(&[&str], &str, &str); 16] = [
     (

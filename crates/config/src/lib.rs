@@ -65,7 +65,7 @@ pub const MAX_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 ///
-/// The file cannot be read, or has mistakes. The error lists the mistakes.
+/// The file cannot be read, or has mistakes, which the error lists.
 pub fn load(
     path: &Path,
     env: impl Fn(&str) -> Option<String>,
@@ -116,7 +116,7 @@ fn load_after(
 ///
 /// # Errors
 ///
-/// The text has mistakes. The error lists them.
+/// The text has mistakes, which the error lists.
 pub fn parse(
     name: &str,
     text: &str,

@@ -78,8 +78,8 @@ pub(crate) fn filled_in(text: &str) -> Result<(), Fault> {
     }
 }
 
-/// Warns of a secret that looks like the path of a file, or is short enough to be guessed. `what` is the key of the secret in the
-/// configuration.
+/// Warns of a secret that looks like the path of a file, or is short enough to be guessed. `what` is the name of the secret's key in the
+/// configuration, for messages.
 pub(crate) fn short(check: &mut Check<'_>, what: &str, secret: &Secret, place: Option<Place>) {
     if FILES.iter().any(|start| secret.expose().starts_with(start)) {
         let problem = Problem::new(place, format!("this {what} looks like the name of a file"));

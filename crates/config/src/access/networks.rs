@@ -38,7 +38,7 @@ pub(crate) fn deny_file(check: &mut Check<'_>, scalar: &Scalar<FilePath>) -> Opt
     }
 }
 
-/// Reads a file of networks, addresses and comments, one a line. Returns each network with its line.
+/// Reads a file of networks, addresses and comments, one a line. Returns each network with the number of its line.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Days and months of a time zone, as the starts of windows.
+//! Calendars: the starts of all windows of a day or a month in a time zone.
 //!
 //! A day begins at midnight. If clocks are put forward over midnight, the day begins at its first existing moment. The starts for all years
 //! in `YEARS` are computed once per zone and never freed. They take little memory, because a configuration names few zones.

@@ -1,7 +1,6 @@
 //! Warns of slips in the keys and numbers of one limit: the limit works, but hardly as intended.
 //!
-//! Two slips concern waiting requests. Some requests would wait so long that their clients give up, and some so briefly that no unit is
-//! refilled meanwhile.
+//! Two slips concern waiting requests. Some requests would wait too long for their clients, and some too briefly for the refill of a unit.
 
 use std::time::Duration;
 

@@ -153,8 +153,8 @@ pub enum Origins {
 /// The methods that pages may use by default, if the route takes every method.
 const SIMPLE: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
 
-/// Makes the CORS rules of a route. `served` are the route's methods; `None` means every method. Pages may always read the headers in
-/// `headers`.
+/// Makes the CORS rules of a route. `served` are the route's methods; `None` means every method. `headers` are the headers of answers that
+/// pages may always read.
 pub(crate) fn cors(
     check: &mut Check<'_>,
     written: &Cors,

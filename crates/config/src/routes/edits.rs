@@ -96,7 +96,7 @@ pub struct RouteEdits {
 }
 
 impl RouteEdits {
-    /// Writes the edits, one a line.
+    /// Writes one line for each edit.
     pub(crate) fn explain(&self, text: &mut String) -> fmt::Result {
         match self.redirect {
             Some(HttpsPort(443)) => writeln!(text, "redirect: to https, without TLS")?,

@@ -1,5 +1,5 @@
-//! Finds routes of one host whose limits a client can avoid: it sends the same path under another host, and a later route for any host,
-//! with fewer limits, takes the request.
+//! Finds routes of one host whose limits a client can avoid: it sends the same path under another host, and a later route without `host`
+//! and with fewer limits takes the request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::check::Check;
 use crate::routes::RouteSettings;
 use crate::routes::respelled::{ANY, example, missing_limit, taker};
 
-/// Warns of each route for any host that takes the paths of earlier, stricter routes to the same upstream.
+/// Warns of each route without `host` that takes the paths of earlier, stricter routes to the same upstream.
 pub(crate) fn other_hosts(
     check: &mut Check<'_>,
     routes: &[(RouteSettings, Option<Place>)],

@@ -48,7 +48,7 @@ impl OtlpUrl {
         Self::exact(&format!("{}{}", text.trim_end_matches('/'), Self::PATH))
     }
 
-    /// Reads the URL of a collector with the path for spans.
+    /// Reads the URL of a collector that already includes the path for spans.
     pub(crate) fn exact(text: &str) -> Result<Self, Fault> {
         http_url(text, "the URL of a collector holds no user and password").map(Self)
     }

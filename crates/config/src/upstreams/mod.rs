@@ -91,7 +91,7 @@ bounded!(
 /// The upstreams of routes, in no particular order. Each group records whether a route uses it.
 pub(crate) struct Upstreams<'a> {
     groups: HashMap<String, Group<'a>>,
-    /// The servers that routes name by URL in `upstream`, without a group; by URL.
+    /// The servers without a group, by URL. A route names such a server by its URL in `upstream`.
     alone: HashMap<String, Arc<UpstreamSettings>>,
     /// The default settings of TLS. They are made for the first server that needs them.
     usual: Option<Arc<UpstreamTls>>,
@@ -307,7 +307,7 @@ fn warn_of_balance(
     }
 }
 
-/// The default number of requests that may wait for a connection. It applies only with `max_connections`.
+/// The default of `max_waiting`, in requests. Requests wait for a connection only if `max_connections` is set.
 const MAX_WAITING: usize = 100;
 
 /// Makes the settings of a group. If the servers were refused, reads the other keys nevertheless, to report all errors.
