@@ -33,7 +33,7 @@ pub struct Settings {
     pub fixed: Fixed,
     /// The listeners; at least one.
     pub listen: Vec<ListenerSettings>,
-    /// The admin port, which serves health, metrics and requests about clients.
+    /// The admin port, which serves health checks, metrics, the status page, and the budgets of clients.
     pub admin: AdminSettings,
     /// The sources that name clients.
     pub clients: Clients,

@@ -47,7 +47,7 @@ pub fn load_networks(path: &Path) -> Result<NetworkTable<u32>, ConfigError> {
     let name = path.display().to_string();
     let text = crate::read_text(path).map_err(|problem| crate::refusal(&name, problem))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    // Errors in this file show line numbers but no text of the file, because they become notes of an error in the configuration.
+    // Errors in this file show line numbers but no excerpts, because they become notes of an error in the configuration.
     let source = Source::secret(&name, text);
     if text.trim().is_empty() {
         // Another program may be writing the file at this moment. Without this error, no client would be denied until the program has

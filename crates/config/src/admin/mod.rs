@@ -108,8 +108,8 @@ pub struct AdminSettings {
     pub address: SocketAddr,
     /// The token that commands of `tidegate` send to the port. `None` if the configuration has no token in clear text.
     pub token: Option<Secret>,
-    /// The accepted tokens. A request about clients must send an accepted token. Without tokens, requests about clients are accepted only
-    /// if the port has a loopback address.
+    /// The accepted tokens. Requests for all paths except `/healthz`, `/readyz` and `/metrics` must send an accepted token. If the list is
+    /// empty, such requests are accepted only at a loopback address.
     pub tokens: Vec<AdminToken>,
     /// The host names that requests may use, in addition to addresses and `localhost`.
     pub hosts: Vec<HostPattern>,

@@ -35,7 +35,7 @@ pub(crate) struct WrittenTimeouts {
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
-/// The least rate at which clients send request bodies and receive answers, while the gateway waits for them.
+/// The least rate at which clients send request bodies and receive answers, while the gateway waits for the client.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Slow {
@@ -78,7 +78,7 @@ impl Value for ByteRate {
     }
 }
 
-/// The value `none` of `slow`. With it, slow clients are not cut off.
+/// The value `none` of `slow`. With `none`, the gateway does not cut off slow clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoLeastRate;
 
@@ -129,7 +129,7 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
     /// The longest wait for requests in flight when the gateway stops. `None` means no bound.
     pub drain: Option<Duration>,
-    /// The least rate of request bodies and answers. `None` means no bound.
+    /// The lowest rate at which clients may send request bodies and receive answers. `None` means no bound.
     pub slow: Option<LeastRate>,
 }
 

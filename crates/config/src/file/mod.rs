@@ -58,7 +58,8 @@ use crate::{
 pub(crate) struct File {
     /// The addresses for requests: an address, `{ address, tls }`, or a list of these. Default: 127.0.0.1:8080.
     pub(crate) listen: Option<Listen>,
-    /// The admin port, for health, metrics and requests about clients: an address, or `{ address, token }`. Default: 127.0.0.1:9901.
+    /// The admin port, for health checks, metrics, the status page and the budgets of clients: an address, or `{ address, token }`.
+    /// Default: 127.0.0.1:9901.
     pub(crate) admin: Option<SingleOr<SocketAddr, Admin>>,
     /// Peers whose headers about addresses and users are trusted: networks or addresses. Default: none.
     pub(crate) trusted_proxies: Option<Vec<Scalar<Network>>>,

@@ -33,8 +33,8 @@ macro_rules! keys {
     };
 }
 
-/// Reads the quota of the only algorithm in `written`. `whose` is the limit or the plan with this algorithm, for messages, and `place` is
-/// its place.
+/// Reads the quota of the only algorithm in `written`. `whose` names the limit or the plan in messages, and `place` is where the limit or
+/// the plan is written.
 pub(crate) fn quota(
     check: &mut Check<'_>,
     whose: &str,

@@ -42,7 +42,7 @@ fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
     let source = Source::new(name, &text);
     let written: WrittenQuota =
         crate::yaml::read(&source, |_, _| None).map_err(|problem| vec![problem])?;
-    // Numbers of an override have no variables, so no variable has a value.
+    // The numbers of an override cannot use variables, so no variable has a value here.
     let mut check = Check::new(&source, &|_| None);
     let limit_name = Scalar::new(name.to_owned(), None);
     let quota = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);

@@ -62,7 +62,7 @@ impl Numbers for WrittenFixedWindow {
             (None, None) => TimeZone::UTC,
             (None, Some(_)) => return None,
         };
-        // `calendar` returns `None` only for a zone without a name, and every zone that can be written has one.
+        // `calendar` returns `None` only for a zone without a name, and every zone of a valid configuration has a name.
         let calendar = calendar(period, &zone)?;
         let quota = CalendarWindow::new(count?.0, calendar).map(Quota::from);
         fit(check, quota, limit, window.place)

@@ -18,7 +18,7 @@ use crate::value::word::{FilePath, choice};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListenerTls {
-    /// A file with the certificate and its chain, in PEM. Reread when it changes.
+    /// A file with the certificate and its chain, in PEM. The gateway rereads the file when it changes.
     pub(crate) cert: Option<Scalar<FilePath>>,
     /// A file with the key of `cert`.
     pub(crate) key: Option<Scalar<FilePath>>,
@@ -34,7 +34,7 @@ pub(crate) struct ListenerTls {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Certificate {
-    /// A file with the certificate and its chain, in PEM. Reread when it changes.
+    /// A file with the certificate and its chain, in PEM. The gateway rereads the file when it changes.
     pub(crate) cert: Scalar<FilePath>,
     /// A file with the key of `cert`.
     pub(crate) key: Scalar<FilePath>,

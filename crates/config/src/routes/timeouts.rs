@@ -31,7 +31,7 @@ pub(crate) struct RouteTimeouts {
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
-/// The timeouts of a route, and the least rate of its clients.
+/// The timeouts of a route, and the lowest rate at which its clients may send and receive.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ForwardTimeouts {
@@ -39,7 +39,7 @@ pub struct ForwardTimeouts {
     pub upstream: Timeouts,
     /// The longest wait for the next part of a request's body.
     pub client: Duration,
-    /// The least rate of request bodies and answers. `None` means no bound.
+    /// The lowest rate at which clients may send request bodies and receive answers. `None` means no bound.
     pub slow: Option<LeastRate>,
     /// The longest wait for the next byte in a tunnel, in either direction.
     pub tunnel: Duration,
@@ -77,7 +77,7 @@ pub(crate) fn forward_timeouts(
     }
 }
 
-/// Warns of `idle` on a route with tunnels, if `tunnel_idle` is missing.
+/// Warns of `idle` on a route with tunnels if `tunnel_idle` is missing, because `idle` does not apply to tunnels.
 fn tunnel_without_idle(check: &mut Check<'_>, written: Option<&RouteTimeouts>) {
     let written = written.filter(|written| written.tunnel_idle.is_none());
     if let Some(scalar) = written.and_then(|written| written.idle.as_ref()) {
