@@ -109,7 +109,7 @@ pub struct AdminSettings {
     /// The token that commands of `tidegate` send to the port. `None` if the configuration has no token in clear text.
     pub token: Option<Secret>,
     /// The accepted tokens. Requests for all paths except `/healthz`, `/readyz` and `/metrics` must send an accepted token. If the list is
-    /// empty, such requests are accepted only at a loopback address.
+    /// empty, the port accepts such requests without a token, but only at a loopback address.
     pub tokens: Vec<AdminToken>,
     /// The host names that requests may use, in addition to addresses and `localhost`.
     pub hosts: Vec<HostPattern>,

@@ -31,11 +31,11 @@ pub(crate) struct WrittenTimeouts {
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
     /// The longest wait for requests in flight when the gateway stops: a duration, or none for no bound. Default: 30s.
     pub(crate) drain: Option<Scalar<Drain>>,
-    /// The least rate of clients: none, or `{ rate, after }`. Default: `{ rate: 240B/s, after: 60s }`.
+    /// The lowest rate at which clients may send and receive: none, or `{ rate, after }`. Default: `{ rate: 240B/s, after: 60s }`.
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
-/// The least rate at which clients send request bodies and receive answers, while the gateway waits for the client.
+/// The lowest rate at which clients may send request bodies and receive answers, while the gateway waits for the client.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Slow {
@@ -166,7 +166,7 @@ pub(crate) fn timeouts(check: &mut Check<'_>, written: Option<&WrittenTimeouts>)
     }
 }
 
-/// Reads the least rate of clients. Missing keys get the values of `usual`.
+/// Reads the lowest rate at which clients may send and receive. Missing keys get the values of `usual`.
 pub(crate) fn least_rate(
     check: &mut Check<'_>,
     written: Option<&SingleOr<NoLeastRate, Slow>>,

@@ -77,7 +77,7 @@ macro_rules! limit {
         }
 
         impl WrittenLimit {
-            /// Returns the numbers of each algorithm that the limit has. A valid limit has exactly one.
+            /// Returns the numbers of each algorithm that the limit has. A valid limit has exactly one algorithm.
             fn algorithms(&self) -> Vec<&dyn Numbers> {
                 let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
                 all.into_iter().flatten().collect()

@@ -48,7 +48,7 @@ macro_rules! plan_quota {
         }
 
         impl PlanQuota {
-            /// Returns the numbers of each algorithm that the plan's quota has. A valid quota has exactly one.
+            /// Returns the numbers of each algorithm that the plan's quota has. A valid quota has exactly one algorithm.
             fn algorithms(&self) -> Vec<&dyn Numbers> {
                 let all = [$(self.$key.as_ref().map(|numbers| numbers as &dyn Numbers)),*];
                 all.into_iter().flatten().collect()

@@ -1,5 +1,5 @@
-//! Finds routes of one host whose limits a client can avoid: it sends the same path under another host, and a later route without `host`
-//! and with fewer limits takes the request.
+//! Finds routes of one host whose limits a client can avoid: the client sends the same path under another host, and a later route without
+//! `host` and with fewer limits takes the request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

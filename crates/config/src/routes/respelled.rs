@@ -1,4 +1,5 @@
-//! Finds routes whose limits a client can avoid: it sends another spelling of the path, and a route with fewer limits takes this spelling.
+//! Finds routes whose limits a client can avoid: the client sends another spelling of the path, and a route with fewer limits takes this
+//! spelling.
 //!
 //! The gateway compares paths letter by letter. An upstream that ignores case, or dots at the end of a name, serves `/API/login` and
 //! `/api/login.` as `/api/login`. But the gateway charges these two spellings to the limits of another route, such as `/**`.

@@ -27,7 +27,7 @@ pub(crate) struct RouteTimeouts {
     pub(crate) idle: Option<Scalar<Duration>>,
     /// The longest wait for the next byte in a tunnel, in either direction.
     pub(crate) tunnel_idle: Option<Scalar<Duration>>,
-    /// The least rate of clients: none, or `{ rate, after }`.
+    /// The lowest rate at which clients may send and receive: none, or `{ rate, after }`.
     pub(crate) slow: Option<SingleOr<NoLeastRate, Slow>>,
 }
 
