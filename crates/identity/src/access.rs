@@ -1,7 +1,7 @@
 //! Decides which callers are refused or exempt, by `deny`, `require`, `allow` and `exempt`.
 //!
 //! `deny` is checked first, then `require`, `allow` and `exempt`. So if two lists contain a client, the stricter list counts. An `allow`
-//! list without names is checked together with `deny`, by the address alone.
+//! list that has only networks is checked together with `deny`, by the caller's address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::client_list::{ClientList, ListEntry, NetworkFile};
 use crate::clients::required::Required;
 use crate::{Caller, Credentials};
 
-/// The lists of the whole gateway, or of one route.
+/// The access lists of the whole gateway, or of one route.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLists {
     /// Clients whose requests are answered with 403.
     pub deny: ClientList,
     /// The only clients that are allowed. Requests of other clients are answered with 403. `None` allows all clients.
     pub allow: Option<AllowList>,
-    /// Clients that are exempt from limits. The gateway's list exempts from all limits, and a route's list exempts from the limits that the
-    /// route lists.
+    /// Clients that limits do not charge. A list of the gateway exempts its clients from all limits, a list of a route only from the limits
+    /// that the route names.
     pub exempt: ClientList,
     /// The credentials that a request must show.
     pub require: Option<Required>,
@@ -32,7 +32,7 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Makes an `allow` list. `place` is the list's place in the configuration.
+    /// Makes an `allow` list. `place` is the file, line and column of the list.
     pub fn new(list: ClientList, place: impl Into<Arc<str>>) -> Self {
         let itself = ListEntry::of_allow_list(place.into());
         Self { list, itself }
@@ -50,7 +50,7 @@ impl AllowList {
 /// The lists of one limit.
 #[derive(Clone, Debug, Default)]
 pub struct LimitLists {
-    /// Clients whose requests are answered with 403 wherever the limit is charged.
+    /// Clients whose requests are answered with 403 on each route that has the limit.
     pub deny: ClientList,
     /// Clients that the limit does not charge.
     pub exempt: ClientList,
@@ -72,9 +72,9 @@ pub struct Access {
 struct Exempt {
     /// Clients that are exempt from all limits.
     all: ClientList,
-    /// Clients that are exempt from the limits that the route lists.
+    /// Clients that are exempt from the limits that the route names.
     route: ClientList,
-    /// For each rule, by its index: clients that are exempt from the rule's limit.
+    /// For each rule of the route, in order: the clients that are exempt from the rule's limit.
     limits: Box<[ClientList]>,
     /// The number of rules that are charged on every route. They come before the route's own rules.
     always: usize,
@@ -124,7 +124,8 @@ impl Access {
         says.then(|| Arc::new(access))
     }
 
-    /// Returns the entry that denies all clients at an address.
+    /// Returns the entry that denies all clients at an address: an entry of a `deny` list, or the entry for an `allow` list without names
+    /// that lacks the address.
     pub fn denies_address(&self, address: IpAddr) -> Option<ListEntry> {
         let listed = self.deny.iter().find_map(|list| list.address(address));
         let in_file = || self.deny_file.as_ref()?.address(address);
@@ -149,14 +150,14 @@ impl Access {
         names.find_map(|name| self.deny.iter().find_map(|list| name.listed_in(list)))
     }
 
-    /// Returns the entry that exempts a caller from the rule with this index. The address and the client's name are looked up, but not
-    /// other names of the caller.
+    /// Returns the entry that exempts a caller from the rule with this index. Looks up the caller's address and the client's name, but no
+    /// other name that the caller has shown.
     pub fn exempts(&self, caller: &Caller, index: usize) -> Option<&ListEntry> {
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| entries(list, caller));
         self.exempt.widest(caller, index, all, route)
     }
 
-    /// Whether an `exempt` list contains this address, so that all its clients are exempt from the rule with this index.
+    /// Whether an `exempt` list contains this address, so that all clients at the address are exempt from the rule with this index.
     pub fn exempts_address(&self, address: IpAddr, index: usize) -> bool {
         let mut lists = self.exempt.of_rule(index);
         lists.any(|list| list.address(address).is_some())
@@ -183,8 +184,9 @@ impl Access {
         self.deny_file.is_some() || lists.any(ClientList::has_networks)
     }
 
-    /// Returns the verdict on a caller whose address is not denied. `None` if no list denies or exempts the caller. If the caller lacks
-    /// required credentials, refuses its credentials. `is_preflight` costs time, so it is called only before a refusal.
+    /// Returns the verdict on a caller whose address is not denied. `None` if no list denies or exempts the caller. If the caller lacks the
+    /// credentials of `require`, marks the caller as refused, so that it gets 401. Calls `is_preflight` only before a refusal, because the
+    /// call costs time.
     pub fn judge(
         &self,
         caller: &mut Caller,
@@ -238,7 +240,7 @@ impl Exempt {
     }
 
     /// Returns the entry that exempts a caller from the rule with this index. An entry for the address takes precedence over an entry for
-    /// the name, and then a list for more limits over a list for fewer.
+    /// the name. Among entries of the same kind, the entry of the list that exempts from the most limits takes precedence.
     fn widest<'l>(
         &'l self,
         caller: &Caller,
@@ -281,7 +283,7 @@ pub enum AccessVerdict {
 }
 
 impl AccessVerdict {
-    /// Returns the entry that denies the request, if one does.
+    /// Returns the entry that denies the request. `None` if the request is only exempt from limits.
     pub const fn denied_by(&self) -> Option<&ListEntry> {
         match self {
             Self::Denied(entry) => Some(entry),
@@ -289,7 +291,7 @@ impl AccessVerdict {
         }
     }
 
-    /// Returns the entry that exempts the request from a limit, if one does.
+    /// Returns the entry that exempts the request from a limit. `None` if the request is denied.
     pub const fn exempt_by(&self) -> Option<&ListEntry> {
         match self {
             Self::Denied(_) => None,

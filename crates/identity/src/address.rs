@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The first 96 bits of IPv4 addresses that a NAT64 has translated (RFC 6052, 2.1).
+/// The first 96 bits of the IPv6 addresses into which a NAT64 gateway translates IPv4 addresses (RFC 6052, 2.1).
 const NAT64: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The most hops that are read. No request passes 100 proxies.
+/// The most hops that the gateway reads from the headers of a request. No request passes 100 proxies.
 const MAX_HOPS: usize = 100;
 
 /// The part of a request that contains the client's address, if a trusted proxy sent the request. The address of any other request is the
@@ -24,11 +24,11 @@ pub enum AddressFrom {
     XForwardedFor,
     /// `Forwarded` (RFC 7239): its `for` parameters.
     Forwarded,
-    /// No header: the address of the connection. The address may come from a PROXY protocol header.
+    /// The address of the connection, or the address in the connection's PROXY protocol header. No HTTP header is read.
     Connection,
 }
 
-/// The peers that are trusted to name addresses and users.
+/// The peers whose headers may name a client's address and user ID.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Network>);
 
@@ -71,7 +71,7 @@ impl Network {
 }
 
 impl TrustedProxies {
-    /// Trusts these networks.
+    /// Makes a value that trusts all addresses of these networks.
     pub fn new(networks: Vec<IpNet>) -> Self {
         Self(networks.into_iter().map(Network::from).collect())
     }
@@ -92,9 +92,9 @@ impl TrustedProxies {
         self.0.iter().any(Network::has_all)
     }
 
-    /// Returns the address that the request came from. If the peer is not trusted, this is the peer's address. Otherwise it is the
-    /// right-most hop that is not trusted. If an entry is not an address, the search ends at the last valid hop. So callers cannot choose
-    /// their address.
+    /// Returns the client's address. If the peer is not trusted, returns the peer's address. Otherwise returns the right-most hop that is
+    /// not a trusted proxy, so clients cannot choose their address. If a hop is not a valid address, returns the hop to its right, or the
+    /// peer's address if the invalid hop is the right-most one.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap, from: AddressFrom) -> IpAddr {
         if !self.contains(peer) {
             return peer;
@@ -131,7 +131,7 @@ impl TrustedProxies {
     }
 }
 
-/// Returns the network that counts as one address: the whole address of IPv4, the first `ipv6_prefix` bits of IPv6. An IPv6 address that
+/// Returns the network that counts as one address: for IPv4 the whole address, for IPv6 the first `ipv6_prefix` bits. An IPv6 address that
 /// stands for an IPv4 address (mapped, or translated by NAT64) counts as IPv4.
 pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address.to_canonical() {
@@ -143,8 +143,8 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     }
 }
 
-/// Cuts an address to its network. The address must be a result of [`network`]. Does not check for NAT64 again, because an IPv6 address
-/// without its last bits may look like an address of NAT64.
+/// Sets all bits of an IPv6 address after the first `ipv6_prefix` bits to 0. Returns an IPv4 address unchanged. The address must be a
+/// result of [`network`]. Does not check for NAT64 again, because an IPv6 address without its last bits may look like an address of NAT64.
 pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
         IpAddr::V6(address) => {

@@ -26,12 +26,12 @@ pub struct ListedKey {
 /// The treatment of a key that is not listed or has expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownKey {
-    /// The next source names the client.
+    /// The next client source may name the client.
     #[default]
     FallThrough,
     /// The request is answered with 401.
     Reject,
-    /// Each distinct key is a client. This is for keys that only the upstream can verify.
+    /// Each distinct key counts as a client of its own. This setting is for keys that only the upstream can verify.
     Accept,
 }
 
@@ -48,8 +48,8 @@ type Table = HashMap<[u8; 32], Entry>;
 struct Entry {
     client: KeyClient,
     expires: Option<Duration>,
-    /// The time of the key's last use, in seconds since the epoch; 0 if the key was not used since the process started. All tables with the
-    /// key share this value.
+    /// The time of the key's last use, in seconds since the epoch; 0 if the key was not used since the process started. When
+    /// [`ApiKeys::replace`] makes a new table, the new entry shares this value with the old entry of the key.
     used: Arc<AtomicU64>,
 }
 
@@ -83,7 +83,7 @@ impl ApiKeys {
         self.0.store(Arc::new(next));
     }
 
-    /// Copies the times of last use from `before`, for keys that both tables have.
+    /// Shares the times of last use with `before`, for the keys that are listed in both.
     pub(crate) fn take_uses(&self, before: &Self) {
         let before = before.0.load();
         let mut next = Table::clone(&self.0.load());
@@ -116,7 +116,7 @@ impl ApiKeys {
         names.collect()
     }
 
-    /// Returns the client of the listed key of this name, if there is one; the key may have expired.
+    /// Returns the client of the listed key of this name, even if the key has expired. `None` if no listed key has the name.
     pub(crate) fn called(&self, name: &str) -> Option<KeyClient> {
         let table = self.0.load();
         let mut clients = table.values().map(|entry| &entry.client);
@@ -162,7 +162,7 @@ fn since_epoch() -> Duration {
     now.unwrap_or_default()
 }
 
-/// Returns the SHA-256 of a key, which identifies it.
+/// Returns the SHA-256 of a key. The hash identifies the key.
 pub fn hash(key: &[u8]) -> [u8; 32] {
     let digest = digest::digest(&digest::SHA256, key);
     let mut hash = [0; 32];

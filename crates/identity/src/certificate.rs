@@ -19,7 +19,7 @@ pub enum CertificateName {
 }
 
 impl CertificateName {
-    /// All parts, each with its word in YAML.
+    /// All parts of a certificate that can name a client, each with its word in the configuration.
     pub const ALL: [(&'static str, Self); 4] = [
         ("san_dns", Self::SanDns),
         ("san_uri", Self::SanUri),
@@ -27,13 +27,13 @@ impl CertificateName {
         ("fingerprint", Self::Fingerprint),
     ];
 
-    /// Returns the word in YAML.
+    /// Returns the word for this part in the configuration.
     pub fn word(self) -> &'static str {
         let entry = Self::ALL.iter().find(|(_, name)| *name == self);
         entry.map_or("", |(word, _)| word)
     }
 
-    /// Returns the name of this kind, if a certificate has one.
+    /// Returns the name in this part of a certificate. `None` if the certificate lacks the part.
     pub(crate) const fn of(self, certificate: &ClientCertificate) -> Option<&Arc<str>> {
         match self {
             Self::SanDns => certificate.san_dns.as_ref(),

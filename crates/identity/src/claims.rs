@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-/// The most members of an array that limits can be counted per. A claim with a longer array counts as missing.
+/// The most members of an array in a claim. A claim with a longer array counts as missing.
 const MAX_MEMBERS: usize = 64;
 
-/// The claims of a caller's tokens that the configuration names.
+/// Claims of a caller's tokens. Contains only the claims that the configuration names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Box<[(Arc<str>, ClaimValue)]>);
 
@@ -64,7 +64,7 @@ impl ClaimValue {
         Some(Self(members.into()))
     }
 
-    /// Returns the texts of the value, sorted; at least one.
+    /// Returns the texts of the value in sorted order. A value has at least one text.
     pub fn members(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|member| &**member)
     }
@@ -86,7 +86,7 @@ pub(crate) fn at<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a V
     at(claims.get(object)?.as_object()?, rest)
 }
 
-/// Returns a claim that is an ID: a text or a whole number.
+/// Returns the ID in a claim's value: a non-empty text without control characters, or a whole number. `None` for any other value.
 pub(crate) fn text(value: &Value) -> Option<Box<str>> {
     match value {
         // IDs go into logs and headers, which must not have control characters.

@@ -1,4 +1,4 @@
-//! Lists of networks and clients, for `exempt`, `deny` and the members of plans.
+//! Lists of networks and clients, for `deny`, `allow` and `exempt`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,18 +8,20 @@ use arc_swap::ArcSwap;
 use crate::client_table::{ClientTable, ListedClient};
 use crate::networks::NetworkTable;
 
-/// An entry of a list, as messages show it: the text, and the place of the text.
+/// An entry of an access list, as messages show it: the entry's text, and the place where the text is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEntry {
-    /// The text, such as `10.0.0.0/8` or `api_key:monitor`. `allow` if the client is missing in an `allow` list.
+    /// The text, such as `10.0.0.0/8` or `api_key:monitor`. The text is `allow` if an `allow` list denies a client that the list does not
+    /// contain.
     pub text: Arc<str>,
-    /// The file, line and column, such as `gateway.yaml:12:10`. `override` for an entry of an override.
+    /// The file, line and column of the text, such as `gateway.yaml:12:10`. An entry of a [`NetworkFile`] has no column. `override` if an
+    /// override made the entry.
     pub place: Arc<str>,
 }
 
 impl ListEntry {
     const OVERRIDE: &'static str = "override";
-    /// The text for a whole `allow` list. No other entry has this text, because it is a network or contains a `:`.
+    /// The text for a whole `allow` list. The text of any other entry is an address or a network, or contains a `:`.
     const ALLOW: &'static str = "allow";
 
     /// Makes the entry of an override.
@@ -30,7 +32,7 @@ impl ListEntry {
         }
     }
 
-    /// Makes the entry of an `allow` list that lacks a client.
+    /// Makes the entry for a whole `allow` list, which denies the clients that the list does not contain.
     pub(crate) fn of_allow_list(place: Arc<str>) -> Self {
         let text = Self::ALLOW.into();
         Self { text, place }
@@ -47,13 +49,13 @@ impl ListEntry {
     }
 }
 
-/// Networks and clients. Cheap to clone.
+/// A list of networks and clients. A clone is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct ClientList(Option<Arc<Entries>>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    // The index of each entry in `entries`.
+    // For each network and client, the index of its entry in `entries`.
     table: ClientTable<usize>,
     entries: Vec<ListEntry>,
 }
@@ -104,7 +106,7 @@ impl ClientList {
     }
 }
 
-/// Networks of a file, each with its line. Clones share the networks, so [`NetworkFile::replace`] changes all clones.
+/// The networks of a file, each with its line number. Clones share the networks, so [`NetworkFile::replace`] changes all clones.
 #[derive(Clone, Debug)]
 pub struct NetworkFile {
     name: Arc<str>,
@@ -112,7 +114,7 @@ pub struct NetworkFile {
 }
 
 impl NetworkFile {
-    /// Makes the networks of the file that messages call `name`.
+    /// Makes a value with the networks of a file. Messages name the file as `name`.
     pub fn new(name: impl Into<Arc<str>>, networks: NetworkTable<u32>) -> Self {
         Self {
             name: name.into(),
@@ -130,7 +132,7 @@ impl NetworkFile {
         self.networks.load().len()
     }
 
-    /// Whether there is no network.
+    /// Whether the file has no networks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

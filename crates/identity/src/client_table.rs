@@ -37,7 +37,7 @@ impl fmt::Display for ListedClient {
     }
 }
 
-/// Values by client.
+/// A table with one value for each client or network.
 #[derive(Clone, Debug)]
 pub struct ClientTable<T> {
     networks: NetworkTable<T>,

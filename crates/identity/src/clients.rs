@@ -1,4 +1,4 @@
-//! Names the client of a request, by the first client source that names one.
+//! Names the client of a request. If several client sources name a client, the first source counts.
 
 pub(crate) mod findings;
 pub(crate) mod members;
@@ -29,7 +29,8 @@ use members::PlanMembers;
 use required::Required;
 use shown::{header_value, single_key};
 
-/// A client. Its text begins with its kind: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`, `ip:203.0.113.7`.
+/// A client. The client's text begins with the kind of its name: `api_key:acme`, `user_id:42`, `client_cert:billing.internal`,
+/// `ip:203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
     /// The name of a listed API key; never the key.
@@ -45,7 +46,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// Returns the value that a table has for the client's name. `None` for addresses and unlisted API keys, because they have no name.
+    /// Looks up the client's name in a table, and returns the value. `None` for addresses and unlisted API keys, because they have no name.
     pub fn value_in<'t, T>(&self, table: &'t ClientTable<T>) -> Option<&'t T> {
         match self {
             Self::ApiKey(name) => table.api_key(name),
@@ -79,7 +80,7 @@ impl fmt::Display for Client {
     }
 }
 
-/// A caller: the client, and all other values that limits can be counted per.
+/// The caller of a request: the client, and the other names and values that limits can be counted per.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The client, by the first client source that named one.
@@ -90,7 +91,7 @@ pub struct Caller {
     pub plan: Option<ClientPlan>,
     /// The name of the plan that the key or the token names, if no such plan is defined.
     pub unknown_plan: Option<Box<str>>,
-    /// The API key that was sent, if it is listed or accepted.
+    /// The client that the API key names, if the key is listed or `unknown: accept` is set.
     pub api_key: Option<Client>,
     /// The user that a trusted proxy or a signed token named, if any.
     pub user_id: Option<Client>,
@@ -104,9 +105,9 @@ pub struct Caller {
     pub origin: Option<IpAddr>,
     /// Whether a valid token was sent.
     pub has_token: bool,
-    /// Whether the request had an API key that is not listed.
+    /// Whether the request had an API key that is not listed or has expired.
     pub unknown_key: bool,
-    /// The refused credentials, if any. A caller with refused credentials counts as its address alone.
+    /// The refused credentials, if any. A caller with refused credentials counts under its address alone.
     pub refused: Option<Credentials>,
 }
 
@@ -143,7 +144,7 @@ pub enum ClientSource {
         header: HeaderName,
         /// The listed keys.
         keys: ApiKeys,
-        /// The treatment of any other key.
+        /// The treatment of a key that is not listed or has expired.
         unknown: UnknownKey,
     },
     /// A user ID in a header, accepted from trusted proxies only.
@@ -155,7 +156,7 @@ pub enum ClientSource {
     Token(Arc<Tokens>),
     /// A name in a verified client certificate.
     Certificate(CertificateName),
-    /// The caller's address; always names a client.
+    /// The caller's address. This source always names a client.
     Ip,
 }
 
@@ -164,11 +165,11 @@ pub enum ClientSource {
 pub struct Clients {
     /// The client sources, in the order in which they are tried.
     pub sources: Vec<ClientSource>,
-    /// The peers that are trusted to name addresses and users.
+    /// The peers whose headers may name a client's address and user ID.
     pub trusted: TrustedProxies,
     /// The part of a request that contains the client's address, if a trusted proxy sent the request.
     pub address_from: AddressFrom,
-    /// The number of bits of an IPv6 address that make one client, 1 to 128.
+    /// The length in bits of the IPv6 prefix that counts as one address, 1 to 128.
     pub ipv6_prefix: u8,
     /// The header that sends the client's name to the upstream. The gateway removes this header from requests of clients.
     pub forward_client: Option<HeaderName>,
@@ -193,8 +194,8 @@ impl Default for Clients {
 impl Clients {
     /// Whether a peer is trusted, so that its headers with users, costs and hops are used.
     ///
-    /// With the PROXY protocol, the address in the PROXY header decides. If the PROXY header has no address, any client may have sent the
-    /// bytes after the header, so the peer is not trusted.
+    /// With the PROXY protocol, the peer is trusted if the address in the PROXY header is trusted. If the PROXY header has no address, any
+    /// client may have sent the bytes after the header, so the peer is not trusted.
     pub fn trusts(&self, peer: Peer) -> bool {
         let speaks_for_itself = self.address_from != AddressFrom::Connection || peer.is_named;
         speaks_for_itself && self.trusted.contains(peer.address.ip())
@@ -205,7 +206,7 @@ impl Clients {
         self.locate(peer, headers).address()
     }
 
-    /// Returns a caller with the address of a request that came from `peer`, and without names.
+    /// Returns the caller of a request from `peer`, with its address but without names.
     pub fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         Caller::at(self.origin(peer, headers), self.ipv6_prefix)
     }
@@ -215,7 +216,7 @@ impl Clients {
         self.identify_shown(peer, headers, None)
     }
 
-    /// Names the caller of a request that came from `peer`, perhaps with a certificate.
+    /// Names the caller of a request that came from `peer`. `certificate` is the client's verified certificate, if the connection has one.
     pub fn identify_shown(
         &self,
         peer: Peer,
@@ -280,7 +281,7 @@ impl Clients {
 }
 
 impl ClientSource {
-    /// Whether the source rejects requests with credentials that it does not accept.
+    /// Whether requests are answered with 401 if their credentials for this source are not valid.
     pub fn rejects(&self) -> bool {
         match self {
             Self::ApiKey { unknown, .. } => *unknown == UnknownKey::Reject,
@@ -349,7 +350,7 @@ impl Caller {
         }
     }
 
-    /// Refuses the credentials: the caller counts as its address alone.
+    /// Refuses the caller's credentials. The caller loses its names, and counts under its address alone.
     pub fn refuse(&mut self, credentials: Credentials) {
         self.client = self.ip.clone();
         (self.named_by, self.plan, self.unknown_plan) = (None, None, None);

@@ -2,7 +2,7 @@
 //!
 //! The accepted algorithms are fixed when the token source is made, and are never taken from a token. A key verifies one algorithm, which
 //! the key or the source names. So an attacker cannot use a public key as a shared secret. This module does not fetch keys. If a token
-//! names a key that is missing, the module calls a function of the code that fetches keys.
+//! names a missing key, the module calls a function that [`TokenKeys::awaited`] got, so that other code can fetch keys.
 
 mod fault;
 mod keys;
@@ -39,7 +39,7 @@ pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
 /// The treatment of a token that is not valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InvalidToken {
-    /// The next source names the client.
+    /// The next client source may name the client.
     #[default]
     FallThrough,
     /// The request is answered with 401.
@@ -51,7 +51,7 @@ pub enum InvalidToken {
 pub struct TokenRules {
     /// The header that holds the token. In `Authorization`, the token follows `Bearer`.
     pub header: HeaderName,
-    /// The signatures that are accepted; at least one.
+    /// The accepted kinds of signatures. There is at least one.
     pub signatures: Vec<Signature>,
     /// The issuer that the token must name. `None` accepts every issuer.
     pub issuer: Option<String>,
@@ -134,7 +134,8 @@ impl Tokens {
         !self.has_keys() && self.token(headers).is_some()
     }
 
-    /// Returns the token of a request, if it has one. Two tokens count as one invalid token.
+    /// Returns the token of a request, if the request has a token. If the header is there twice, returns an empty text, which is never a
+    /// valid token.
     pub fn token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a [u8]> {
         let mut values = headers.get_all(&self.rules.header).iter();
         let value = values.next()?.as_bytes().trim_ascii();
@@ -143,7 +144,7 @@ impl Tokens {
         }
         match bearer(value) {
             Some(token) => Some(token),
-            // Other schemes are for the upstream.
+            // Credentials with other schemes are for the upstream.
             None if self.rules.header == AUTHORIZATION => None,
             None => Some(value).filter(|value| !value.is_empty()),
         }
@@ -182,8 +183,8 @@ impl Tokens {
         let validation = validation.ok_or(TokenFault::Algorithm)?;
         let id = header.kid.as_deref();
         let keys = self.keys.load();
-        // One verification takes about the time of a whole request. If all keys have IDs, a token without a key ID is refused. Otherwise it
-        // would have to be verified with every key.
+        // One verification takes about the time of a whole request. If all keys have IDs, a token without a key ID is refused. Otherwise
+        // the token would have to be verified with every key.
         if id.is_none() && keys.iter().all(|key| key.id.is_some()) {
             return Err(TokenFault::KeyNotNamed);
         }

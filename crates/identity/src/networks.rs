@@ -1,4 +1,4 @@
-//! Networks, looked up by address. The number of steps of a lookup does not grow with the number of networks.
+//! A table of networks that are looked up by address. The number of steps of a lookup does not grow with the number of networks.
 //!
 //! All networks with the same prefix length are in one hash table. An address is looked up once per prefix length, the longest first: at
 //! most 33 times for IPv4, and 129 times for IPv6.
@@ -40,8 +40,8 @@ impl<T> Default for NetworkTable<T> {
 }
 
 impl<T> NetworkTable<T> {
-    /// Adds a network. If the table already has the network, keeps the old value and returns it. IPv4 that is written as IPv6 counts as
-    /// IPv4.
+    /// Adds a network. If the table already has the network, keeps the old value and returns it. An IPv4 network that is written as IPv6
+    /// counts as IPv4.
     pub fn insert(&mut self, network: IpNet, value: T) -> Option<&T> {
         let previous = match folded(network) {
             IpNet::V4(network) => {
@@ -57,8 +57,8 @@ impl<T> NetworkTable<T> {
         previous
     }
 
-    /// Returns the network with the longest prefix that contains an address, with the network's value. IPv4 that is written as IPv6 counts
-    /// as IPv4.
+    /// Returns the network with the longest prefix that contains an address, with the network's value. An IPv4 address that is written as
+    /// IPv6 counts as IPv4.
     pub fn find(&self, address: IpAddr) -> Option<(IpNet, &T)> {
         let address = address::network(address, 128);
         let (bits, value) = match address {
@@ -73,13 +73,13 @@ impl<T> NetworkTable<T> {
         self.count
     }
 
-    /// Whether there is no network.
+    /// Whether the table has no networks.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// Adds a network to the networks with its prefix length. If the network is there already, keeps the old value and returns it.
+/// Adds a network to the networks with its prefix length. If the table already has the network, keeps the old value and returns it.
 fn insert<A: Copy + Eq + Hash, T>(
     lengths: &mut Vec<Length<A, T>>,
     bits: u8,

@@ -1,7 +1,7 @@
 //! Plans: the plans of a configuration, and the plan of a client.
 //!
-//! A plan has a name, and quotas that replace the limits' own. This module has the name and the index of a plan. Its quotas are in
-//! `Rule::plans` of tidegate-tower. Numbers that an override sets for a client replace numbers of the client's plan.
+//! A plan has a name, and quotas that replace the limits' own quotas. This module has the name and the index of each plan. The quotas of
+//! plans are in `Rule::plans` of tidegate-tower. Numbers that an override sets for a client replace numbers of the client's plan.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_store::Limit;
 
-/// The plan of a client. An override may replace some of its numbers.
+/// The plan of a client. An override may replace some numbers of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientPlan(Arc<Content>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
     name: Box<str>,
-    // `usize::MAX` if an override replaces numbers.
+    // The plan's index in [`ClientPlans`]. `usize::MAX` if an override replaces numbers of the plan.
     index: usize,
     over: Option<Over>,
 }
@@ -29,7 +29,7 @@ pub struct Over {
     pub base: Option<ClientPlan>,
 }
 
-/// The name of a limit, and the limit with the numbers of an override. `None` means unlimited.
+/// The name of a limit, and the limit with the numbers of an override. `None` if the override makes the client unlimited.
 pub type OwnLimit = (Box<str>, Option<Arc<Limit>>);
 
 /// Limits with the numbers of an override.
@@ -93,7 +93,7 @@ impl fmt::Display for ClientPlan {
     }
 }
 
-/// All plans of a configuration. There are few, and a clone is cheap.
+/// All plans of a configuration. A clone is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct ClientPlans(Arc<[ClientPlan]>);
 
@@ -129,12 +129,12 @@ pub(crate) enum NamedPlan {
     Nothing,
     /// A plan of the configuration.
     Plan(ClientPlan),
-    /// The name of a plan that the configuration does not have. A long name is cut. The limits' own quotas apply.
+    /// The name of a plan that the configuration does not define. A name of more than 64 characters is cut. The limits' own quotas apply.
     Unknown(Box<str>),
 }
 
 impl NamedPlan {
-    /// Makes a value from a claim whose value should be a plan's name.
+    /// Reads the plan from a claim whose value should be a plan's name.
     pub(crate) fn by(claim: &Value, plans: &ClientPlans) -> Self {
         let name = match claim {
             Value::Null => return Self::Nothing,

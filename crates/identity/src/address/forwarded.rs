@@ -1,12 +1,12 @@
 //! `Forwarded` (RFC 7239), read from its right end.
 //!
-//! The client may have written the left end. A quote that the client opened must not swallow the elements that proxies appended. So
-//! elements are cut off from the right, where trusted proxies write.
+//! The client may have written the left end of the header. A quote that the client opened must not swallow the elements that proxies
+//! appended. So elements are cut off from the right, where trusted proxies write.
 
 use std::iter;
 use std::net::IpAddr;
 
-/// Returns the hops of one line, the last one first; `None` for a hop without an address: hidden, missing or malformed.
+/// Returns the hops of one header line, the last hop first. A hop is `None` if its address is hidden, missing or malformed.
 pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     // Empty elements of a list are skipped (RFC 9110, 5.6.1).
     let elements = rsplit_unquoted(line, b',').filter(|element| !element.trim_ascii().is_empty());
@@ -23,7 +23,8 @@ pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     })
 }
 
-/// Returns a node's address: `192.0.2.1`, `"192.0.2.1:4711"` or `"[2001:db8::1]:4711"`; not `unknown` or `_hidden`. The port may be hidden.
+/// Returns the address of a node such as `192.0.2.1`, `"192.0.2.1:4711"` or `"[2001:db8::1]:4711"`. `None` for `unknown` and for hidden
+/// names such as `_hidden`. The node's port may be hidden.
 fn node(value: &[u8]) -> Option<IpAddr> {
     let value = value.trim_ascii();
     let quoted = value
@@ -43,7 +44,7 @@ fn without_hidden_port(value: &[u8]) -> Option<&[u8]> {
     (is_whole && !port.is_empty() && port.iter().all(is_hidden)).then_some(address)
 }
 
-/// Returns the parts between separators outside of quotes, the last one first.
+/// Splits `text` at each separator outside of quotes. Returns the last part first.
 fn rsplit_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     iter::from_fn(move || {
@@ -62,7 +63,7 @@ fn rsplit_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether an odd number of backslashes stands before `index`.
+/// Whether the character at `index` is escaped, because an odd number of backslashes stands before it.
 fn is_escaped(text: &[u8], index: usize) -> bool {
     let before = text[..index].iter().rev();
     before.take_while(|byte| **byte == b'\\').count() % 2 == 1

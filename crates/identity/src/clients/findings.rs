@@ -1,4 +1,4 @@
-//! Explains why client sources named no client, for `tidegate explain`. The path of a request does not use this module.
+//! Explains why client sources named no client, for `tidegate explain`. Requests do not use this module.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub enum Finding {
     /// The header is accepted from trusted proxies only.
     #[error("it is believed from `trusted_proxies` only")]
     Untrusted,
-    /// The header is not text.
+    /// The header's value is not valid UTF-8.
     #[error("it is no text")]
     NoText,
     /// The header has credentials of another kind than a bearer token.

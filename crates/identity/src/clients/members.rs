@@ -6,7 +6,7 @@ use super::Caller;
 use crate::ClientPlan;
 use crate::client_table::{ClientTable, ListedClient};
 
-/// The members of all plans. Cheap to clone.
+/// The members of all plans. A clone is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct PlanMembers(Option<Arc<ClientTable<ClientPlan>>>);
 
@@ -26,8 +26,9 @@ impl PlanMembers {
         Self((!members.is_empty()).then(|| Arc::new(members)))
     }
 
-    /// Gives a caller the plan that lists the client's name as a member, or else the plan of the network with the longest prefix. A plan
-    /// that a key or a token names takes precedence, even if it is not defined.
+    /// Gives a caller the plan that lists the client's name as a member. If no plan lists the name, gives the plan of the network with the
+    /// longest prefix that contains the caller's address. Does nothing if the caller's key or token names a plan, even an undefined plan,
+    /// or if the caller's credentials are refused.
     pub(super) fn join(&self, caller: &mut Caller) {
         let Some(members) = &self.0 else {
             return;

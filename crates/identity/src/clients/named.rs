@@ -22,17 +22,17 @@ pub enum UnknownClient {
     /// No listed API key has this name.
     #[error("no listed API key is called so; keys that are not listed cannot be looked up by name")]
     ApiKey,
-    /// No source of clients names users.
+    /// No client source of the configuration names users.
     #[error("no user has a budget here: nothing under `clients` names users")]
     UserId,
-    /// No source of clients reads certificates.
+    /// No client source of the configuration reads certificates.
     #[error("no certificate has a budget here: nothing under `clients` reads certificates")]
     Certificate,
 }
 
 impl Caller {
-    /// Returns the caller that a client's name identifies. The caller lacks data that only a request has: the caller for `api_key:acme` has
-    /// no address. `Rule::budget_of` of tidegate-tower handles such callers.
+    /// Returns the caller that a client's name identifies. The caller lacks data that only a request has: for example, the caller for
+    /// `api_key:acme` has no address. `Rule::budget_of` of tidegate-tower accepts callers that lack such data.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Caller {
         }
     }
 
-    /// Returns the caller that a log names, like [`named`](Self::named), with the address `origin`. `plan` is the plan in the log. Only
-    /// users of tokens get this plan, because their tokens may have named it.
+    /// Returns the caller of a logged request: the client with this `name`, at the address `origin`. `plan` is the plan in the log. Only a
+    /// user of tokens gets this plan, because the user's token may have named it.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Caller {
         self
     }
 
-    /// Makes a caller that has shown this name alone.
+    /// Makes a caller that has shown the name of this client, and no other name or address.
     fn showing(client: Client) -> Self {
         let mut caller = Self::only(client.clone(), client.clone(), None);
         let name = match client {
@@ -137,8 +137,8 @@ impl Caller {
     }
 }
 
-/// Returns the client of an unlisted API key, if this is the name of one. The name contains only the first eight bytes of the key's hash.
-/// The other bytes are set to 0.
+/// Returns the client with this `name` if the name is for an unlisted API key. The name contains only the first eight bytes of the key's
+/// hash. The other eight bytes of the returned hash are 0.
 fn unlisted_key(name: &str) -> Option<Client> {
     let digits = name.strip_prefix("api_key:unlisted-")?;
     let start = u64::from_str_radix(digits, 16).ok()?;

@@ -16,7 +16,7 @@ pub enum Required {
 }
 
 impl Required {
-    /// Returns the word that the configuration has for these credentials.
+    /// Returns the word for these credentials in the configuration.
     pub const fn word(self) -> &'static str {
         match self {
             Self::ApiKey => "api_key",

@@ -82,14 +82,16 @@ impl Caller {
     }
 }
 
-/// Returns a header's value, trimmed, if the header is there exactly once and not empty.
+/// Returns a header's value without blanks at its ends. `None` if the request lacks the header, has it more than once, or has an empty
+/// value.
 pub fn header_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.as_bytes().trim_ascii();
     (values.next().is_none() && !value.is_empty()).then_some(value)
 }
 
-/// Returns the API key in a header, like [`header_value`]. In `Authorization`, a scheme `Bearer` before the key is removed.
+/// Returns the API key in a header. `None` if [`header_value`] returns `None`. In `Authorization`, removes the scheme `Bearer` before the
+/// key.
 pub(super) fn single_key<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let value = header_value(headers, name)?;
     let behind = (name == AUTHORIZATION).then(|| bearer(value)).flatten();

@@ -25,7 +25,7 @@ impl Clients {
         self.tokens().next().is_some()
     }
 
-    /// Whether a source of tokens has no keys yet, so that it cannot name clients.
+    /// Whether any token source has no keys yet, so that the source cannot name clients.
     pub fn lack_keys(&self) -> bool {
         self.tokens().any(|tokens| !tokens.has_keys())
     }
@@ -45,7 +45,8 @@ impl Clients {
         })
     }
 
-    /// Returns the headers that name a user, which only trusted proxies may send, and the header that names the client for the upstream.
+    /// Returns the headers with user IDs, which only trusted proxies may send. Also returns the header that sends the client's name to the
+    /// upstream.
     pub fn vouched_headers(&self) -> impl Iterator<Item = &HeaderName> {
         let named = self.sources.iter().filter_map(|source| match source {
             ClientSource::UserId { header } => Some(header),
@@ -54,13 +55,13 @@ impl Clients {
         named.chain(&self.forward_client)
     }
 
-    /// Returns the headers that client sources read, and the header that names the client for the upstream.
+    /// Returns the headers that client sources read, and the header that sends the client's name to the upstream.
     pub fn read_headers(&self) -> impl Iterator<Item = &HeaderName> {
         let read = self.sources.iter().filter_map(ClientSource::header);
         read.chain(&self.forward_client)
     }
 
-    /// Returns the listed keys of a client, the last used key first.
+    /// Returns the listed keys of a client. The most recently used key comes first.
     pub fn key_uses(&self, client: &Client) -> Vec<KeyUse> {
         let Client::ApiKey(name) = client else {
             return Vec::new();
@@ -70,7 +71,7 @@ impl Clients {
         uses
     }
 
-    /// Copies the times of last use from the configuration `before`. Keys are matched by their hashes.
+    /// Takes over the times of last use from `before`, the clients of the previous configuration. Keys are matched by their hashes.
     pub fn take_key_uses(&self, before: &Self) {
         for keys in self.api_keys() {
             before

@@ -1,4 +1,4 @@
-//! Normalizes names of the configuration to the spelling that requests produce, so that each name matches the intended client.
+//! Changes names in the configuration to the spelling that client sources produce, so that each name matches the intended client.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,8 @@ impl Clients {
         (fits && dns.bytes().all(is_dns)).then_some(dns.into())
     }
 
-    /// Whether a user can have this ID. Blanks at the ends of an ID are removed if a header contains it, but not if a token contains it.
+    /// Whether a user can have this ID. An ID from a header never has blanks at its ends, because the source removes them. An ID from a
+    /// token may have such blanks.
     pub fn can_name_user(&self, id: &str) -> bool {
         id.trim_ascii() == id || self.has_tokens()
     }

@@ -5,13 +5,13 @@ use jsonwebtoken::errors::ErrorKind;
 
 use super::{MAX_TOKEN, Tokens};
 
-/// The reason why a token names no client. It contains no text of the token, because that may be secret.
+/// The reason why a token names no client. The reason contains no text of the token, because the token may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
     /// The token is longer than `MAX_TOKEN`.
     #[error("the token is longer than {} bytes", MAX_TOKEN)]
     TooLong,
-    /// The text is not a signed token.
+    /// The text in the header is not a signed token.
     #[error("it holds no signed token (JWT)")]
     Malformed,
     /// The token's header has a critical extension (`crit`). The gateway supports no such extension.

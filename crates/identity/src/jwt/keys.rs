@@ -22,15 +22,15 @@ pub struct TokenKeys {
     missed: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// One key, which verifies one kind of signature. If it verified two kinds, an attacker could use it for the wrong kind and forge tokens
-/// (RFC 8725, 3.1).
+/// One key, which verifies one kind of signature. If a key verified two kinds, an attacker could use the key for the wrong kind and forge
+/// tokens (RFC 8725, 3.1).
 pub(super) struct Key {
     pub(super) id: Option<String>,
     signature: Signature,
     pub(super) key: DecodingKey,
 }
 
-/// The error for a file or a key set that holds no key.
+/// The error for a file or a key set without a usable key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no key for these algorithms in it")]
 pub struct InvalidKey;
@@ -92,7 +92,7 @@ impl TokenKeys {
     ///
     /// # Errors
     ///
-    /// The text is not a JWK set, or holds no key for these signatures. The old keys stay.
+    /// The text is not a JWK set, or holds no key for these signatures. After an error, the old keys stay in use.
     pub fn replace(&self, signatures: &[Signature], set: &[u8]) -> Result<usize, InvalidKey> {
         let mut set: Value = serde_json::from_slice(set).map_err(|_| InvalidKey)?;
         let Some(Value::Array(jwks)) = set.get_mut("keys").map(Value::take) else {
