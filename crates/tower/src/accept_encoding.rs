@@ -4,8 +4,8 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 use tidegate_net::headers::tokens;
 
-/// Allows the upstream to compress its answer with gzip if the client accepts gzip. Otherwise the answer must not be compressed. The
-/// gateway can read no other compression.
+/// Sets `Accept-Encoding` to `gzip` if the client accepts gzip, otherwise to `identity`, which allows no compression. The gateway reads
+/// gzip and no other compression.
 ///
 /// `headers` are the headers of the request.
 pub fn accept_readable(headers: &mut HeaderMap) {

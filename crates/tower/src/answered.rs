@@ -1,4 +1,4 @@
-//! Data about an answer, beside its head and its body.
+//! Data about an answer that are neither in its head nor in its body.
 
 use http::{Response, StatusCode};
 
@@ -13,8 +13,8 @@ pub struct Answered<F = ()> {
     pub decided: Option<Decided>,
     /// The holds that last until the body has ended.
     pub in_flight: Option<InFlight>,
-    /// The `error` of the problem details, for the log, which does not read bodies. `None` for a refusal by a limit, because the log names
-    /// this limit in another field.
+    /// The member `error` of the problem details in the body. The log reads this field, because it does not read bodies. `None` for a
+    /// refusal by a limit, because the log names this limit in another field.
     pub error: Option<&'static str>,
     /// Data about the exchange with the upstream, from the service behind the limits.
     pub forwarded: F,
@@ -30,7 +30,7 @@ pub fn problem<R: AnswerBody>(
     respond(refusal::problem(status, error, detail))
 }
 
-/// Returns a refusal as an answer, with its [`Answered`].
+/// Makes the answer for a refusal, with [`Answered`] in the answer's extensions.
 pub(crate) fn respond<R: AnswerBody>(refusal: Refusal) -> Response<R> {
     let mut response = refusal.response.map(R::from);
     let answered = Answered::<R::Forwarded> {

@@ -15,7 +15,8 @@ pub struct Answers {
 /// The kinds of rate-limit headers in answers. `Retry-After` is not configured here, because every refusal has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimitHeaders {
-    /// Whether answers have `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, and the format of the last one.
+    /// Whether answers have `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, and the format of `X-RateLimit-Reset`.
+    /// `None` if answers have none of the three headers.
     pub x_ratelimit: Option<Reset>,
     /// Whether answers have `RateLimit-Policy` and `RateLimit`, by draft 11 of the IETF's specification.
     pub ietf: bool,
@@ -33,19 +34,19 @@ impl Default for RateLimitHeaders {
 /// The format of `X-RateLimit-Reset`, in seconds, rounded up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reset {
-    /// The time since the epoch.
+    /// The time of the reset, counted from the epoch.
     #[default]
     Epoch,
-    /// The time from now.
+    /// The time until the reset, counted from now.
     Delta,
 }
 
 /// The answer to a request that a limit refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// Its status, 400 to 599.
+    /// The status of the answer, 400 to 599.
     pub status: StatusCode,
-    /// Its body with the `Content-Type`; `None` for problem details.
+    /// The `Content-Type` and the body of the answer. `None` if the body is problem details (RFC 9457).
     pub body: Option<(HeaderValue, Bytes)>,
 }
 

@@ -114,7 +114,7 @@ fn grant(
             *access = Some(Box::new(AccessVerdict::Exempt { rules, entry }));
         }
         Some((action, _)) if caller.refused.is_none() => {
-            // The configuration may no longer have the plan or the limit that the override names.
+            // If the configuration no longer has the plan or the limits that the override names, the caller keeps its plan.
             if let Some(plan) = overrides.plan(action, caller.plan.as_ref()) {
                 caller.plan = Some(plan);
             }
@@ -153,7 +153,7 @@ pub struct AssessedRule<'a> {
     pub key: Key,
     /// The cost of the request.
     pub cost: u64,
-    /// The caller's address, if the sender chose a part of the key that is not verified.
+    /// The caller's address, if the key has an unverified part that the sender of the request chose.
     pub origin: Option<Origin>,
 }
 
@@ -171,7 +171,7 @@ impl Assessment {
     }
 
     /// Returns the rules of `policy` that apply to the request of a client with this `plan`. Only the first [`Policy::always`] rules apply
-    /// to a request with refused credentials. They limit guesses of credentials.
+    /// to a request with refused credentials. These rules limit how often a client can guess credentials.
     pub fn rules<'a>(
         self,
         policy: &'a Policy,

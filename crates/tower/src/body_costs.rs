@@ -23,11 +23,12 @@ pub enum BodyCost {
     Pending,
     /// The body ended or broke off without a number that a limit needs. [`Missing`](crate::Missing) determines the charge.
     Missing,
-    /// The client left, and a number did not come within the bounds of time and bytes. [`Missing`](crate::Missing) determines the charge.
+    /// The client left, and the gateway read on within its bounds of time and bytes without finding a number that a limit needs.
+    /// [`Missing`](crate::Missing) determines the charge.
     Left,
     /// The body contained all numbers that the limits need.
     Read,
-    /// The body contained all numbers that the limits need, and some came after the client had left.
+    /// The body contained all numbers that the limits need. The gateway read some of these numbers after the client had left.
     ReadOn,
 }
 
@@ -71,12 +72,13 @@ impl BodyCosts {
         self.reader.read_step(part)
     }
 
-    /// Returns the cost under this limit, if the parts read so far contain it; at most [`MAX_EXACT`].
+    /// Returns the cost of the request under this limit; at most [`MAX_EXACT`]. `None` if the cost is not in the parts of the body that
+    /// were read.
     pub(crate) fn used(&self, limit: &Limit) -> Option<u64> {
         Some(self.reader.found(self.position(limit)?)?.min(MAX_EXACT))
     }
 
-    /// Returns the charge under this limit for a body without the number.
+    /// Returns the charge under this limit for a body without the limit's number. `reserved` are the units that the request holds.
     pub(crate) fn missing(&self, limit: &Limit, reserved: u64) -> u64 {
         let cost = self.position(limit).and_then(|at| self.limits.get(at));
         match cost {

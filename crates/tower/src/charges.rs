@@ -1,4 +1,4 @@
-//! The charges of a request, and the times that it may wait for its limits.
+//! The charges of a request, and the longest times that the request may wait at its limits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub struct RuleCharge<'a> {
     pub key: Key,
     /// The cost of the request.
     pub cost: u64,
-    /// The caller's address, if the sender chose a part of the key that is not verified.
+    /// The caller's address, if the key has an unverified part that the sender of the request chose.
     pub origin: Option<Origin>,
 }
 
@@ -33,7 +33,7 @@ pub struct RuleCharge<'a> {
 pub type RuleCharges<'a> = PerCharge<RuleCharge<'a>>;
 
 impl<'a> RuleCharge<'a> {
-    /// Returns the charge for the store.
+    /// Returns this charge in the store's type.
     pub fn charge(&self) -> Charge<'a> {
         Charge {
             limit: self.limit,
@@ -72,14 +72,14 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Whether a refused request waits for holds to end. In a cluster every `exact` limit has holds for one round trip. Requests wait for
-    /// holds only at limits with reserved costs.
+    /// Whether a refused request waits for holds of other requests to end. Requests wait only at limits that reserve costs. In a Redis
+    /// Cluster, every `exact` limit has holds for one round trip, and no request waits for these holds.
     pub(crate) fn is_settling(&self, verdict: &Verdict) -> bool {
         verdict.settling && self.limit.reserves().is_some()
     }
 
-    /// Returns the event that a refused request waits for next. `waited` is the time that it has waited so far. `None` if the request may
-    /// not wait for the event.
+    /// Returns the event that a refused request waits for next. `waited` is the time that the request has waited so far. `None` if the
+    /// request must not wait any longer.
     pub fn wait(&self, verdict: &Verdict, waited: Duration) -> Option<Until> {
         if self.is_settling(verdict) && waited < SETTLING {
             return Some(Until::Settled);
@@ -91,7 +91,8 @@ impl<'a> RuleCharge<'a> {
         (waited + retry_after <= max).then_some(Until::Over(retry_after))
     }
 
-    /// Whether a request that has waited since `began` can still be admitted in time. The requests before it cost `ahead` units in total.
+    /// Whether a request that has waited since `began` can still be admitted in time. The requests before it in the wait queue cost `ahead`
+    /// units in total.
     pub(crate) fn is_worth(&self, began: Instant, until: Until, ahead: u64) -> bool {
         match (until, self.rule.action) {
             (Until::Over(first), Action::Delay { max }) => {
@@ -101,8 +102,8 @@ impl<'a> RuleCharge<'a> {
         }
     }
 
-    /// Returns the time between the admission of the first waiting request and the admission of this one, at the limit's own rate. The
-    /// requests before this one cost `ahead` units.
+    /// Returns the time between the admission of the first waiting request and the admission of this request, at the limit's own rate. The
+    /// requests before this request cost `ahead` units in total.
     pub fn pace(&self, ahead: u64) -> Duration {
         if ahead == 0 {
             return Duration::ZERO;
@@ -120,11 +121,11 @@ impl<'a> RuleCharge<'a> {
     }
 }
 
-/// The event that a refused request waits for. An event that comes later compares as greater.
+/// The event that a refused request waits for. `Settled` compares as less than `Over`, and a shorter time as less than a longer time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Until {
     /// A hold of another request ends.
     Settled,
-    /// This time has passed.
+    /// This time has passed since the refusal.
     Over(Duration),
 }

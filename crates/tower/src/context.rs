@@ -11,8 +11,8 @@ use tidegate_identity::Client;
 
 /// The context of a request, in its extensions.
 ///
-/// A service in front of the limits sets the fields up to `is_preflight`. The limits set the other fields for the service behind the
-/// limits.
+/// A service in front of the rate-limit layer sets the fields up to `is_preflight`. The layer sets the other fields for the service behind
+/// it.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// The other end of the connection.
@@ -28,13 +28,14 @@ pub struct RequestContext {
     pub client: Option<Client>,
     /// Records whether the request was forwarded. `None` if the request has no holds.
     ///
-    /// The service that forwards the request records three events: it begins to send the request, it could not send the request after all,
-    /// or its own answer replaces an upstream's. If the client leaves before the request was forwarded, the holds end without a charge. If
-    /// the service answers without having sent the request, holds whose cost is in the answer also end without a charge.
+    /// The service that forwards the request records three events: the service begins to send the request, the request could not be sent,
+    /// or no upstream answered and the service answers instead. If the client leaves before the request was forwarded, the holds end
+    /// without a charge. If the service answers without having sent the request, the holds whose cost would be in the answer end without a
+    /// charge, too.
     pub transmission: Option<Transmission>,
 }
 
-/// The context of requests whose extensions have no context. They count as one caller, so such a request is never without a limit.
+/// The context of requests whose extensions have no context. All these requests count as one caller, so limits apply to them, too.
 static UNKNOWN: RequestContext = RequestContext::new(Peer::UNKNOWN);
 
 impl RequestContext {

@@ -18,25 +18,25 @@ pub enum Cost {
         /// The highest cost of a request, even if the header has a larger number; at least 1.
         max: u64,
     },
-    /// The number in a header of the answer; may be 0. If the header has no number, the reserved units are charged.
+    /// The number in a header of the answer. The number may be 0. If the header has no number, the reserved units are charged.
     Answer {
         /// The header.
         name: HeaderName,
-        /// The units to charge until the answer's cost has come; at least 1.
+        /// The units that the request reserves until the answer with the cost has come; at least 1.
         reserve: u64,
     },
-    /// The number in the body of the answer; may be 0. If the body has no number, `missing` determines the charge.
+    /// The number in the body of the answer. The number may be 0. If the body has no number, `missing` determines the charge.
     Body {
         /// The path to the number.
         path: JsonPath,
-        /// The units to charge until the answer's cost has come; at least 1.
+        /// The units that the request reserves until the answer with the cost has come; at least 1.
         reserve: u64,
         /// The cost of a body without the number.
         missing: Missing,
     },
 }
 
-/// The cost of an answer whose body lacks the number.
+/// The cost of a request if the body of its answer lacks the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
     /// The reserved units.
@@ -64,7 +64,7 @@ impl Cost {
         }
     }
 
-    /// Returns the units to charge before the answer comes. `None` if this number is not the same for all requests.
+    /// Returns the units to charge before the answer comes. `None` if a header of the request determines the units.
     pub const fn at_first(&self) -> Option<u64> {
         match self {
             Self::Fixed(cost)
@@ -91,7 +91,7 @@ impl Cost {
         }
     }
 
-    /// Returns the cost of a successful answer whose body lacks the number.
+    /// Returns the cost of a request whose answer is successful but lacks the number in its body.
     pub(crate) fn missing(&self, limit: &Limit, reserved: u64) -> u64 {
         match self {
             Self::Body {

@@ -28,7 +28,7 @@ pub struct Decided {
     pub unknown_plan: Option<Box<str>>,
     /// The store's decision; `None` if the store was not called.
     pub decision: Option<Decision>,
-    /// The time that the request waited until a limit admitted it, and then for its turn in a `queue`.
+    /// The total time that the request waited, first until its limits admitted it, then for its turn in a `queue`.
     pub waited: Duration,
     /// The time that the request waited before the final decision, because a limit refused it at first. Part of `waited`.
     pub delayed: Duration,
@@ -40,11 +40,11 @@ pub struct Decided {
     pub cost: u64,
     /// The charge of each rule in `charged`, in the same order.
     pub(crate) costs: PerCharge<u64>,
-    /// The index of the rule that the headers describe.
+    /// The index of the rule that the rate-limit headers describe.
     pub tightest: Option<usize>,
     /// Whether the client sent an API key that is not listed.
     pub unknown_key: bool,
-    /// The kind of the credentials that were refused, if any were.
+    /// The kind of the refused credentials. `None` if no credentials were refused.
     pub refused: Option<Credentials>,
     /// The limit that can never admit the cost of the request, if there is one. The store is not called for such a request.
     pub oversized: Option<Oversized>,
@@ -106,12 +106,12 @@ impl Decided {
         }
     }
 
-    /// Returns the entry of `deny`, or of a blocking override, that refused the request.
+    /// Returns the entry that denied the request: an entry of `deny` or `allow`, or an override that blocks the client.
     pub fn denied_by(&self) -> Option<&ListEntry> {
         self.access.as_ref()?.denied_by()
     }
 
-    /// Returns the entry of `exempt`, or of an exempting override, that applies to the request.
+    /// Returns the entry that exempts the request from limits: an entry of `exempt`, or an override.
     // Inlined, because another crate calls this function for each request that it counts.
     #[inline]
     pub fn exempt_by(&self) -> Option<&ListEntry> {
@@ -148,7 +148,7 @@ impl Decided {
         self.choose();
     }
 
-    /// Records the real cost of a hold that has ended. The headers count this cost as used.
+    /// Records the real cost of a hold that has ended. The rate-limit headers count this cost as used.
     pub(crate) fn settle(&mut self, settled: Settled<'_>) {
         if settled.used == settled.reserved {
             return;
@@ -195,8 +195,8 @@ impl Decided {
         Some(InFlight::new(holds?, body))
     }
 
-    /// Ends the holds whose cost is in the answer's body. Call this when the body has ended, or when no more of it will be read. Records
-    /// the costs in `decided`. `None` if no such holds are left.
+    /// Ends the holds whose cost is in the answer's body. Call this function when the body has ended, or when the gateway reads no more of
+    /// the body. Records the costs in `decided`. `None` if no hold waits for a cost in the body.
     pub fn settle_body(decided: Option<&mut Self>, in_flight: &InFlight) -> Option<BodySettled> {
         let Some(decided) = decided else {
             return in_flight.settle(|_| {});
@@ -206,7 +206,7 @@ impl Decided {
         Some(settled)
     }
 
-    /// Chooses the limit that the headers describe.
+    /// Chooses the limit that the rate-limit headers describe.
     fn choose(&mut self) {
         // If credentials are refused and no limit refuses, the answer is a 401 or 400. Its headers describe no limit.
         let outcome = self.outcome();
@@ -240,7 +240,7 @@ impl Decided {
         self.decision.as_ref().map(|decision| decision.outcome)
     }
 
-    /// Returns the strongest action of the limits that refused the request; `None` if no limit did.
+    /// Returns the strongest action of the limits that refused the request. `None` if no limit refused the request.
     pub fn action(&self) -> Option<Action> {
         let refusing = self.refusing().map(|(entry, _)| entry.rule.action);
         refusing
@@ -248,7 +248,8 @@ impl Decided {
             .filter(|_| self.outcome() == Some(Outcome::Refused))
     }
 
-    /// Returns the limits that only observe and would have refused this request. Empty unless the request was admitted.
+    /// Returns the limits that would have refused this request if they did not only observe. Returns no limit unless the request was
+    /// admitted.
     pub fn would_refuse(&self) -> impl Iterator<Item = &Limit> {
         let went_on = self.outcome() == Some(Outcome::Admitted);
         let refusing = self

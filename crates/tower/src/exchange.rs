@@ -2,7 +2,7 @@
 //!
 //! If a client leaves, its connection drops the request's future. If the request was not forwarded yet, its holds end without a charge.
 //! Otherwise the upstream still works on the request, so the exchange continues in a task of its own. The head of the answer ends the
-//! holds, as it would for a client that stayed. The answer's body is read if it contains a limit's cost, and is dropped otherwise. The
+//! holds, as for a client that is still connected. The answer's body is read if it contains a limit's cost, and is dropped otherwise. The
 //! number of exchanges without a client is bounded, and so is the time of each.
 
 use std::convert::Infallible;
@@ -84,7 +84,7 @@ impl<R: AnswerBody> Future for Exchange<R> {
 }
 
 impl<R: AnswerBody> Drop for Exchange<R> {
-    /// Handles a client that left before the answer's head.
+    /// Continues the exchange in a task of its own if the client has left before the answer's head.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.abandon();

@@ -16,7 +16,7 @@ use tidegate_identity::Client;
 
 /// The holds of a request while the gateway passes on the answer's body: holds of `concurrency`, and holds whose cost is in the body.
 ///
-/// The server of the answer keeps this value until the body has ended. When the last clone is dropped, the holds end. They charge the costs
+/// The server of the answer keeps this value until the body has ended. When the last clone is dropped, the holds end, and charge the costs
 /// that the [read](Self::read_step) parts of the body contain. [`Decided::settle_body`](crate::Decided::settle_body) ends the holds
 /// earlier, and returns the costs.
 #[derive(Clone, Debug)]
@@ -49,11 +49,11 @@ pub struct ReadOn(#[expect(dead_code, reason = "its drop frees it")] Permit);
 /// The result of reading an answer's body.
 #[derive(Clone, Debug)]
 pub struct BodySettled {
-    /// The client that the body charged. `None` if the client left before the head of the answer.
+    /// The client that is charged for the body. `None` if the client left before the head of the answer.
     pub client: Option<Client>,
-    /// Whether the body contained the costs.
+    /// The result: whether the body contained the costs.
     pub told: BodyCost,
-    /// The highest cost that a limit charged by the body.
+    /// The highest cost that a limit charged when the body had been read.
     pub cost: u64,
 }
 
@@ -70,8 +70,8 @@ impl InFlight {
         self.reads_body
     }
 
-    /// Records that the client has left before the end of the body. `None` if the unread part of the body must not be read. Either no hold
-    /// waits for a cost in the body, or too many exchanges continue after their clients have left.
+    /// Records that the client has left before the end of the body. Returns a permit to read the rest of the body. `None` if no hold waits
+    /// for a cost in the body, or if too many exchanges continue after their clients have left.
     pub fn client_left(&self) -> Option<ReadOn> {
         let mut held = self.held.lock();
         let body = held.body.as_mut()?;
@@ -88,7 +88,7 @@ impl InFlight {
         }
     }
 
-    /// Ends the holds whose cost is in the body, and calls `noted` for each. `None` if no such holds are left.
+    /// Ends the holds whose cost is in the body, and calls `noted` for each. `None` if no hold waits for a cost in the body.
     pub(crate) fn settle(&self, noted: impl FnMut(Settled<'_>)) -> Option<BodySettled> {
         match self.reads_body {
             true => self.held.lock().settle(noted),
@@ -172,8 +172,8 @@ impl Reservation {
         }
     }
 
-    /// Ends the holds whose cost follows from the answer's head, and calls `noted` for each. Returns the other holds. Returns the reader of
-    /// costs in the body, or the reason why the body is not read.
+    /// Ends the holds whose cost follows from the answer's head, and calls `noted` for each. Returns the other holds, and the reader of
+    /// costs in the body. An error is the reason why the body is not read.
     pub(crate) fn settle<B>(
         mut self,
         answer: &Response<B>,
@@ -190,8 +190,8 @@ impl Reservation {
             true => BodyCosts::of(&self.rules, answer, has_success),
             false => Err(BodyCost::NotAsked),
         };
-        // If no hold needs a cost in the body, the body need not be read. For example, a client that is exempt from these limits has no
-        // such hold.
+        // If no hold needs a cost in the body, the body need not be read. For example, a client that is exempt from all limits with a cost
+        // in the body has no such hold.
         let mut is_asked = false;
         holds.settle_known(|limit, reserved| {
             let rule = rule(&self.rules, limit);
@@ -260,7 +260,7 @@ fn rule<'a>(rules: &'a [Rule], limit: &Limit) -> Option<&'a Rule> {
     rules.iter().find(|rule| rule.limit.name() == limit.name())
 }
 
-/// Returns the cost of a request under the limit of this rule. `None` means the reserved units.
+/// Returns the cost of a request under the limit of this rule. `None` if the reserved units are the cost.
 fn used<B>(rule: Option<&Rule>, answer: &Response<B>, is_sent: bool) -> Option<u64> {
     let rule = rule?;
     match &rule.count {

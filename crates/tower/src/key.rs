@@ -46,13 +46,13 @@ impl Hasher {
         self.0.store(Arc::new(Secret::new(secret)));
     }
 
-    /// Returns a fingerprint of the secret, in hexadecimal digits. It does not reveal the secret.
+    /// Returns a fingerprint of the secret, in hexadecimal digits. The fingerprint does not reveal the secret.
     pub fn fingerprint(&self) -> String {
         let hash = self.0.load().digest(|parts| parts.add("fingerprint", b""));
         hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the first half of a client's keys. It is the same for all limits that are counted per client.
+    /// Returns the first half of a client's keys. This half is the same for all limits that are counted per client.
     pub fn tag(&self, client: &Client) -> [u8; 16] {
         self.0.load().client(client)
     }
@@ -72,8 +72,8 @@ impl Hasher {
         keys
     }
 
-    /// Returns the caller's address if the sender chose a part of the keys that is not verified. `None` if all parts are verified, or have
-    /// few values.
+    /// Returns the caller's address if the key under `rule` has an unverified part that the sender of the request chose. `None` if each
+    /// part is verified or has few possible values.
     pub(crate) fn origin(rule: &Rule, caller: &Caller) -> Option<Origin> {
         let is_chosen = rule.per.iter().any(|per| match per {
             Per::Client => matches!(caller.client, Client::UnlistedKey(_)),
@@ -256,8 +256,8 @@ fn folds_to(text: &[u8], name: &str) -> bool {
     text.iter().map(fold).eq(name.as_bytes().iter().map(fold))
 }
 
-/// Returns the method to count under. `HEAD` counts as `GET`. All rare methods count as one method, because clients can invent methods to
-/// get more budgets.
+/// Returns the method under which a request is counted. `HEAD` counts as `GET`. All rare methods count as one method, because clients can
+/// invent methods to get more budgets.
 fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" | "HEAD" => "GET",
@@ -275,7 +275,7 @@ fn host<B>(request: &Request<B>) -> Cow<'_, str> {
     let header = || request.headers().get(HOST)?.to_str().ok();
     let authority = request.uri().authority().map(Authority::as_str);
     let authority = authority.or_else(header).unwrap_or_default();
-    // The server rejects values that are not valid hosts, so the fallback is never counted.
+    // The gateway rejects requests whose host is not valid, so no request is counted under the fallback.
     host_of(authority).unwrap_or_else(|| authority.to_ascii_lowercase().into())
 }
 

@@ -91,12 +91,12 @@ struct Enforced {
     queues: bool,
     /// Whether a request may have holds.
     holds: bool,
-    /// Whether the inner service needs the client.
+    /// Whether the layer writes the client into the [`RequestContext`], because the inner service needs the client.
     tells_client: bool,
 }
 
 impl RateLimitLayer {
-    /// Makes a layer that enforces `policy` on the callers that `clients` names, with the state of `store`. Layers that get clones of one
+    /// Makes a layer that enforces `policy` on the callers that `clients` names, with budgets in `store`. Layers with clones of the same
     /// `wait_queues` share these queues.
     pub fn new(
         policy: Policy,
@@ -158,9 +158,9 @@ impl<S> Layer<S> for RateLimitLayer {
 /// Charges each request to its limits before the inner service gets it.
 ///
 /// A request must have a [`RequestContext`] in its extensions. If the request has holds, the layer adds a
-/// [`Transmission`](crate::Transmission) to this context. An answer has [`Answered`] in its extensions. The server of the answer passes
-/// each part of the body to [`Answered::in_flight`], and keeps it until the body has ended. If [`Decided::action`] is
-/// [`Action::Drop`](crate::Action::Drop), the server closes the connection without an answer.
+/// [`Transmission`](crate::Transmission) to this context. An answer has [`Answered`] in its extensions. The HTTP server that sends the
+/// answer passes each part of the body to [`Answered::in_flight`], and keeps the `in_flight` value until the body has ended. If
+/// [`Decided::action`] is [`Action::Drop`](crate::Action::Drop), the server closes the connection without an answer.
 ///
 /// If a client leaves while the store decides, its request may be charged: a script that was sent to Redis cannot be stopped. The holds of
 /// the request end without a charge. If a client leaves after a request with holds was forwarded, the inner service continues until the
@@ -201,7 +201,8 @@ where
             RequestContext::of_mut(&mut request).client = Some(caller.client.clone());
         }
         if let Some(memory) = enforced.at_once() {
-            // A future without a call to Redis has an eighth of the size, so it is cheaper to move.
+            // The futures in this block cannot call Redis. They have an eighth of the size of the future below, so they are cheaper to
+            // move.
             let (decided, reservation) = enforced.decide_at_once(memory, caller, assessment);
             if let Some(refusal) = enforced.refusal(&decided) {
                 return Box::pin(ready(Ok(enforced.tell(refusal, decided, reservation))));
@@ -272,7 +273,7 @@ impl Enforced {
         Exchange::new(answering, reservation, &self.wait_queues)
     }
 
-    /// Ends the holds whose cost is in the answer's head, and writes the headers of the limits.
+    /// Ends the holds whose cost is in the answer's head, and writes the rate-limit headers.
     fn tell<R: AnswerBody>(
         &self,
         mut response: Response<R>,

@@ -1,4 +1,5 @@
-//! Numbers that an override sets for named limits: the text that the operator typed, and the limits that a configuration makes from it.
+//! Numbers that an override sets for named limits: the text that the operator typed, and the limits that a configuration makes from this
+//! text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +38,7 @@ impl NumberReader {
     ///
     /// # Errors
     ///
-    /// The configuration does not define the limit, or the numbers do not fit it.
+    /// The configuration does not define the limit, or the limit cannot have the numbers.
     pub fn read(&self, limit: &str, text: &str) -> Result<Option<Arc<Limit>>, String> {
         (self.read)(limit, text)
     }
@@ -59,7 +60,7 @@ impl fmt::Debug for NumberReader {
 #[derive(Debug)]
 pub struct SetNumbers {
     texts: BTreeMap<String, String>,
-    // The limits with these numbers, and the ID of the reader that read them.
+    // The limits that a reader made from `texts`, and the ID of the reader.
     limits: ArcSwapOption<(u64, Arc<OwnLimits>)>,
 }
 
@@ -77,8 +78,8 @@ impl SetNumbers {
         &self.texts
     }
 
-    /// Returns the limits with these numbers. Leaves out numbers that the configuration cannot use. Keeps the limits until it is called
-    /// with the reader of another configuration.
+    /// Returns the limits with these numbers. Leaves out numbers that the configuration cannot use. Caches the limits until this function
+    /// is called with the reader of another configuration.
     pub(crate) fn limits(&self, reader: &NumberReader) -> Arc<OwnLimits> {
         let entry = self.limits.load();
         if let Some((id, limits)) = entry.as_deref()

@@ -22,13 +22,13 @@ use tidegate_identity::{
 /// The effect of an override on its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OverrideAction {
-    /// The client has the plan with this name, if the configuration has it.
+    /// The client has the plan with this name, if the configuration defines the plan.
     Plan(Arc<str>),
     /// The client has other numbers at the limits that [`SetNumbers`] names.
     Set(Arc<SetNumbers>),
     /// No limit charges the client.
     Exempt,
-    /// The client gets 403.
+    /// Each request of the client is answered with 403.
     Block,
 }
 
@@ -175,7 +175,8 @@ impl Table {
         Some(entry(blocked))
     }
 
-    /// Returns the action of the override for the caller's own name, or else for its address, with the override's entry.
+    /// Returns the action and the entry of the override for the client's own name. If there is none, returns the action and the entry of
+    /// the override for the smallest network that contains the caller's address.
     pub(crate) fn grant(&self, caller: &Caller) -> Option<(&OverrideAction, ListEntry)> {
         if let Some(action) = named(&self.grants, &caller.client) {
             return Some((action, entry(&caller.client)));
@@ -205,7 +206,7 @@ impl Table {
 fn named<'t, T>(table: &'t ClientTable<T>, client: &Client) -> Option<&'t T> {
     match client {
         Client::UnlistedKey(_) if table.has_api_keys() => {
-            // An override has the text for the key that logs and the status page show.
+            // An override names an unlisted key by the text that logs and the status page show for the key.
             let text = client.to_string();
             table.api_key(text.strip_prefix("api_key:")?)
         }

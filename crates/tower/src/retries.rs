@@ -1,9 +1,11 @@
-//! The times at which a request that waits for holds of other requests calls the store again, if no end of a hold wakes the request.
+//! Schedules the calls of requests that wait for holds of other requests. Such a request calls the store again, even if no end of a hold
+//! wakes the request.
 //!
-//! The end of a hold in this process wakes the head of a wait queue. Two events do not wake it: the limit's own refill, whose time can be
-//! computed, and the end of a hold in another gateway. To notice ends in other gateways, the head calls the store again after about 50,
-//! 150, 350 and 750 ms, and when its wait of at most a second ends. All heads of a gateway together make at most [`PER_SECOND`] such calls
-//! in a second. After the last of these calls, a head calls only at the limit's refill or at the end of its wait.
+//! The end of a hold in this process wakes the head of a wait queue. Two events do not wake the head: the limit's own refill, whose time
+//! can be computed, and the end of a hold in another gateway. To notice ends of holds in other gateways, the head calls the store again
+//! after about 50, 150, 350 and 750 ms, and when its wait of at most a second ends. All heads of a gateway together make at most
+//! [`PER_SECOND`] such calls in a second. If no such call is left in a second, a head calls the store only at the limit's refill or at the
+//! end of its wait.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +15,13 @@ use tidegate_core::Verdict;
 /// The most calls in a second that all heads of a gateway make to notice ends of holds in other gateways.
 pub(crate) const PER_SECOND: u32 = 400;
 
-/// The first pause, which doubles with each call.
+/// The first pause of a head before a call to notice ends of holds in other gateways. The pause doubles with each call.
 const FIRST: Duration = Duration::from_millis(50);
 
-/// The shortest pause before a call for the limit's own refill. This pause doubles with each call as well.
+/// The shortest pause before a call for the limit's own refill. This pause doubles with each call, too.
 const FIRST_REFILL: Duration = Duration::from_millis(5);
 
-/// The number of calls in the current second, with the start of that second.
+/// The start of the current second, and the number of calls since then that were made to notice ends of holds in other gateways.
 #[derive(Debug, Default)]
 pub(crate) struct Retries(Mutex<Option<(Instant, u32)>>);
 

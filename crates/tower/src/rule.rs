@@ -13,7 +13,7 @@ use tidegate_identity::{Access, Client, ClientPlan, LimitLists};
 /// A part of a request that a limit is counted per. A request without the part counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Per {
-    /// The client, by the first client source that names one.
+    /// The client that the first matching client source names.
     Client,
     /// The caller's address.
     Ip,
@@ -148,7 +148,7 @@ pub enum Budget {
 pub struct Rule {
     /// The limit, with the quota of clients without a plan.
     pub limit: Arc<Limit>,
-    /// The parts that the limit is counted per. If there are none, all requests share one budget.
+    /// The parts that the limit is counted per. If the list is empty, all requests share one budget.
     pub per: Arc<[Per]>,
     /// The same limit with the quota of each plan, by [`ClientPlan::index`]; `None` for an unlimited plan. A plan whose numbers differ from
     /// the limit's own has [budgets of its own](Limit::of_plan). A plan without an entry uses the limit's own numbers.
@@ -157,13 +157,13 @@ pub struct Rule {
     pub cost: Cost,
     /// The treatment of a request that is refused.
     pub action: Action,
-    /// The statuses of answers that are charged, as ranges that include both ends. `None` if every request is charged. If statuses are
-    /// given, a request [holds units](Limit::reserving) until its answer's status has come.
+    /// The ranges of answer statuses for which a request is charged. A range includes both ends. `None` if every request is charged. With
+    /// ranges, a request [holds units](Limit::reserving) until its answer's status has come.
     pub count: Option<Arc<[(u16, u16)]>>,
     /// Whether a request that a leaky bucket admits is forwarded at once, without a wait for its turn.
     pub nodelay: bool,
-    /// The clients that are exempt from the limit, and the clients that are refused wherever the limit applies. The input of
-    /// [`Access::new`].
+    /// The clients that are exempt from the limit, and the clients that are denied on each route with the limit. [`Access::new`] reads
+    /// these lists.
     pub lists: LimitLists,
 }
 
@@ -218,7 +218,7 @@ impl Rule {
         std::iter::once(&self.limit).chain(self.of_plans())
     }
 
-    /// Returns whether one key may have several budgets, one per plan. This is so if clients of different plans can share the key.
+    /// Returns whether one key may have several budgets, one per plan, because clients of different plans can share the key.
     pub fn is_per_plan(&self) -> bool {
         !self.per.contains(&Per::Client) && self.of_plans().next().is_some()
     }
@@ -239,8 +239,8 @@ impl Rule {
         self.is_callers() && !self.limit.is_observed()
     }
 
-    /// Whether an admitted caller may see the limit's numbers. The limit must count this caller alone, and requests must use its units up,
-    /// not hold them.
+    /// Whether an admitted caller may see the limit's numbers. The limit must count this caller alone, and requests must use up the limit's
+    /// units, not hold them.
     pub fn is_shown(&self) -> bool {
         self.bounds_callers() && self.limit.quota().has_reset()
     }
@@ -281,7 +281,7 @@ impl Rule {
     }
 }
 
-/// Everything that one route enforces.
+/// The limits, the access lists and the settings for answers of one route.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// The route's name, part of the keys of limits that are counted per route.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// An address with fewer permits than this number gets another while any permit is free.
+/// An address with fewer permits than this number gets another permit while any permit is free.
 pub(crate) const FEW: usize = 16;
 
 const SHARDS: usize = 16;
@@ -28,7 +28,7 @@ pub(crate) struct Shares {
     hasher: RandomState,
 }
 
-/// One permit, or several permits that were taken together. Dropping this value frees them.
+/// One permit, or several permits that were taken together. Dropping this value frees the permits.
 #[derive(Debug)]
 pub(crate) struct Permit {
     shares: Arc<Shares>,

@@ -1,9 +1,9 @@
 //! Wait queues: lists of requests that wait for a limit in this gateway, in the order of their arrival.
 //!
 //! Each limit and key for which a request waits has one wait queue. Only the head of a wait queue calls the store. When a request leaves,
-//! the next one becomes the head. Requests that a `queue` admitted wait for their turns in a separate wait queue, in the order of their
-//! turns. Each wait queue is bounded, and so is the total number of waiting requests. An empty wait queue takes no memory. No address can
-//! take all permits ([`crate::shares`]).
+//! the next one becomes the head. Requests that a `leaky_bucket` with a `queue` admitted wait for their turns in a separate wait queue, in
+//! the order of their turns. Each wait queue is bounded, and so is the total number of waiting requests. An empty wait queue takes no
+//! memory. A request needs a permit to wait, and no address can take all permits ([`crate::shares`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -22,7 +22,8 @@ use tokio::sync::Notify;
 use crate::retries::Retries;
 use crate::shares::{Permit, Shares};
 
-/// The most requests in one wait queue of a limit. The bound does not apply to a `queue`, which the limit itself bounds.
+/// The most requests in one wait queue of a limit. The bound does not apply to the `queue` of a `leaky_bucket`, because the limit itself
+/// bounds its `queue`.
 pub const MAX_IN_QUEUE: usize = 1_000;
 
 /// The most requests in one wait queue that wait for holds of other requests to end. The bound is low, because most requests of a longer
@@ -32,7 +33,7 @@ pub const MAX_SETTLING: usize = 32;
 /// The most permits of one gateway for waiting requests. A request takes one permit, and one more for each full 2 KiB of its head.
 pub const MAX_WAITING: usize = 20_000;
 
-/// A request takes a further permit for each full 2 KiB of its head. Usual heads of browsers and API clients are smaller.
+/// The bytes of a request's head for which the request takes one more permit. Usual heads of browsers and API clients are smaller.
 const HEAD_BYTES: usize = 2 << 10;
 
 /// The most exchanges of one gateway that continue after their clients have left.
@@ -99,7 +100,7 @@ struct WaitQueue {
     entries: BTreeMap<Position, Entry>,
     /// The total cost of the waiting requests.
     units: u64,
-    /// `None` if the wait queue belongs to a `queue`.
+    /// The last refusal of the limit. `None` if the requests were admitted and wait for their turns in a `queue`.
     last_refusal: Option<LastRefusal>,
     /// The turn of the request that left a `queue` most recently, and the time when it left.
     last_turn: Option<(Micros, Instant)>,
@@ -132,7 +133,7 @@ pub(crate) struct Waiter {
     pub(crate) key: QueueKey,
     position: Position,
     is_first: Arc<Notify>,
-    /// The total cost of the requests that were before it on its arrival.
+    /// The total cost of the requests that were before this request when it joined the wait queue.
     pub(crate) ahead: u64,
     queues: WaitQueues,
     // Some of the `MAX_WAITING` permits.
@@ -190,13 +191,13 @@ impl WaitQueues {
         self.stand(key, permit, 0, cost, Some(last_refusal))
     }
 
-    /// Joins the wait queue of a `queue`, with a turn.
+    /// Joins the wait queue of requests that a `queue` admitted. `turn` determines the request's position.
     pub(crate) fn join_queue(&self, key: QueueKey, permit: Permit, turn: Micros) -> Option<Waiter> {
         self.stand(key, permit, turn, 0, None)
     }
 
     /// Takes the permits that a request needs to wait. There are [`MAX_WAITING`] permits in total. Dropping the [`Permit`] frees its
-    /// permits. `None` if too few are left for this address.
+    /// permits. `None` if too few permits are left for this address.
     pub(crate) fn permit(&self, sender: impl Into<Sender>) -> Option<Permit> {
         let Sender { address, permits } = sender.into();
         self.0.permits.take(address, permits)
@@ -260,7 +261,7 @@ impl WaitQueues {
 }
 
 impl Waiter {
-    /// Waits until the request is the head.
+    /// Waits until the request is the head of its wait queue.
     pub(crate) async fn first(&self) {
         while !self.is_head() {
             self.is_first.notified().await;
@@ -268,7 +269,7 @@ impl Waiter {
     }
 
     /// Returns the time that the head of a `queue` still has to wait after its turn, because the previous request left late. At least half
-    /// of the time between two turns must pass between the two requests. So a late gateway catches up step by step.
+    /// of the time between the turns of two requests must pass between their departures. So a late gateway catches up step by step.
     pub(crate) fn distance(&self) -> Duration {
         let queues = self.queues.shard(&self.key);
         let last_turn = queues.get(&self.key).and_then(|queue| queue.last_turn);

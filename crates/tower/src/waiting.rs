@@ -23,7 +23,7 @@ use crate::wait_queues::{LastRefusal, Sender, WaitQueues, Waiter};
 
 pub(crate) use reply::Reply;
 
-/// The shortest sleep.
+/// The shortest time that a waiting request sleeps.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The context in which a request calls the store and waits.
@@ -131,8 +131,9 @@ impl Admission<'_> {
         }
     }
 
-    /// Joins the first wait queue that exists for these charges, at its end. Returns the index of the charge; `None` if no wait queue
-    /// exists. Refuses the request if the wait queue is full, or if the request's turn would come too late.
+    /// Joins the end of the first wait queue that exists for any of these charges. Returns the charge's index, and the request's entry in
+    /// the wait queue. `None` if no wait queue exists. Refuses the request if the wait queue is full, or if the request's turn would come
+    /// too late.
     fn behind(
         &self,
         rule_charges: &RuleCharges<'_>,
@@ -265,8 +266,8 @@ fn longest<'d>(
     longest
 }
 
-/// Makes a refusal from the last refusal in the wait queue of charge `nth`. `ahead` is added to its retry time. The other limits have no
-/// verdict, because they were not checked.
+/// Makes a refusal from the last refusal in the wait queue of charge `nth`. `ahead` is the time that the requests before this one take, and
+/// is added to the retry time. The other limits have no verdict, because they were not checked.
 fn refusal(
     rule_charges: &RuleCharges<'_>,
     nth: usize,

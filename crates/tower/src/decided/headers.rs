@@ -10,7 +10,7 @@ use tidegate_store::{Limit, Outcome};
 use super::LimitVerdict;
 use crate::Reset;
 
-/// The header with the capacity of the limit that the three headers describe.
+/// The header with the capacity of the limit that the three `X-RateLimit` headers describe.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 /// The header with the units that are left of the limit in [`X_RATELIMIT_LIMIT`].
 pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -22,9 +22,9 @@ pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-poli
 /// The IETF's header with the units that are left of the limit in [`X_RATELIMIT_LIMIT`].
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Returns the index of the rule that the headers describe. For a refused request it is the rule with the longest wait. For an admitted
-/// request, only rules that count this caller alone are compared. The chosen rule has the smallest share of its units left. If shares are
-/// equal, the rule with the longer reset is chosen. Limits that only observe are never described.
+/// Returns the index of the rule that the rate-limit headers describe. For a refused request, this is the refusing rule with the longest
+/// wait. For an admitted request, only rules that count this caller alone are compared. The chosen rule has the smallest share of its units
+/// left. If shares are equal, the rule with the longer reset is chosen. Limits that only observe are never described.
 pub(crate) fn tightest<'a>(
     outcome: Outcome,
     verdicts: impl Iterator<Item = LimitVerdict<'a>>,
@@ -51,8 +51,8 @@ pub(crate) fn tightest<'a>(
     tightest.map(|(entry, _)| entry.index)
 }
 
-/// Writes the three headers, unless the upstream sent all three and reports fewer remaining units. A `concurrency` limit has no reset,
-/// because its holds end at unknown times.
+/// Writes the three `X-RateLimit` headers, unless the upstream sent all three and reports fewer remaining units. For a `concurrency` limit,
+/// writes no reset, because holds end at unknown times.
 pub(crate) fn write(
     headers: &mut HeaderMap,
     limit: &Limit,

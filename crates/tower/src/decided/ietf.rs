@@ -10,8 +10,8 @@ use super::refusal::whole_seconds;
 /// The largest integer that a structured field can have.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// Writes the policy of each of `limits`, and the units that are left of `tightest` by its `verdict`. If the upstream has sent items of its
-/// own, they stay in front.
+/// Writes the policy of each of `limits`, and the units that are left of `tightest` by its `verdict`. Items that the upstream has sent stay
+/// in front of the gateway's items.
 pub(crate) fn write<'a>(
     headers: &mut HeaderMap,
     limits: impl Iterator<Item = &'a Limit>,
@@ -35,7 +35,7 @@ pub(crate) fn write<'a>(
 }
 
 /// Writes one item: the limit's name, its quota, and the window in seconds, rounded up. An item has no window if the window is shorter than
-/// a second. For `concurrency` the item's unit is the running request.
+/// a second. The item of a `concurrency` limit names running requests as its unit (`qu`).
 fn policy(text: &mut String, limit: &Limit) {
     let (quota, period) = (limit.quota().capacity(), limit.quota().period());
     item(text, limit.name());
@@ -47,7 +47,7 @@ fn policy(text: &mut String, limit: &Limit) {
     }
 }
 
-/// Writes the name of a limit in quotes. Names of limits need no escapes. `write!` would double the time for a header.
+/// Writes the name of a limit in quotes. Names of limits need no escapes. Does not use `write!`, which would double the time for a header.
 fn item(text: &mut String, name: &str) {
     text.push('"');
     text.push_str(name);

@@ -10,7 +10,7 @@ use super::headers::digits;
 use crate::{Reject, Rule};
 use tidegate_identity::{Credentials, Required};
 
-/// The bytes that are reserved for the JSON of problem details. Most fit into them without a reallocation.
+/// The bytes that are reserved for the JSON of problem details. Most problem details fit into these bytes without a reallocation.
 const USUAL: usize = 320;
 
 /// The number of headers for which a refusal's header map has room, including the rate-limit headers and the request ID. A map with more

@@ -36,8 +36,8 @@ fn values<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
     })
 }
 
-/// Counts the places of the line where at least one kind of server may find the name before a `=`. Takes time linear in the length of the
-/// line, because clients can send long lines.
+/// Counts the positions in a `Cookie` line at which at least one kind of server may read `name` before a `=`. Takes time linear in the
+/// length of the line, because clients can send long lines.
 fn count_named(line: &[u8], name: &str) -> usize {
     let ends_other = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b',' | b'"');
     let mut count = 0;

@@ -1,6 +1,7 @@
 //! A cache of the hashes of the clients that a thread saw most recently.
 //!
-//! Most requests come from clients that the thread has just seen. A lookup takes a tenth of the time of a keyed hash.
+//! Most requests come from clients whose hash the thread has just computed. A lookup in the cache takes a tenth of the time of a keyed
+//! hash.
 
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
@@ -43,7 +44,7 @@ pub(super) fn hash(secret: u64, client: &Client, compute: impl FnOnce() -> [u8; 
         if recent.cells.is_empty() {
             recent.cells.resize_with(CELLS, || None);
         }
-        // Seeded per thread, so that a client cannot choose the cell that it takes.
+        // `random` is seeded per thread, so that a client cannot choose its cell.
         let at = recent.random.hash_one(client) as usize % CELLS;
         match &recent.cells[at] {
             Some(cell) if cell.secret == secret && cell.client == *client => cell.hash,

@@ -1,11 +1,11 @@
 //! Refuses requests by their address before a token is verified.
 //!
 //! Verifying a signature takes the time of a whole request (36 us for an RSA key), and any client can send signatures. So a limit per
-//! address refuses a request before the verification if it would refuse the request with any token.
+//! address refuses a request before the verification if the limit would refuse the request whatever its token is.
 //!
 //! Only limits whose refusals do not depend on the client's name are checked here. Such a limit is counted per address. It may also be
-//! counted per other parts of the request, if credentials do not change them. Plans do not change its numbers, and a refused request does
-//! not wait. The check makes no charge, so a request that passes it is charged once, later.
+//! counted per other parts of the request, if credentials do not change them. Plans do not change the limit's numbers, and a request that
+//! the limit refuses does not wait. The check makes no charge, so a request that passes it is charged once, later.
 
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
 }
 
 impl Enforced {
-    /// Returns a refusal if the request is refused whatever its credentials are. A denied address is always refused. A limit's refusal of
-    /// an address applies only if the request has a token.
+    /// Returns a refusal if the request is refused whatever its credentials are. A denied address is always refused. Limits are checked
+    /// here only if the request has a token, because only the verification of a token is expensive.
     pub(super) fn early<B>(&self, request: &Request<B>) -> Option<Decided> {
         let table = self.overrides.table.load();
         let table = table.as_deref().map(|table| &**table);

@@ -20,8 +20,8 @@ pub(crate) struct Reply {
 }
 
 impl Admission<'_> {
-    /// Calls the store, and collects the holds of the decision. If the client leaves, the call continues, because the holds that it makes
-    /// must be ended.
+    /// Calls the store, and collects the holds of the decision. If the client leaves, the call continues, because the holds that the call
+    /// makes must be ended.
     pub(crate) async fn ask(&self, rule_charges: &RuleCharges<'_>) -> Reply {
         if let Store::Memory(memory) = self.store {
             // This call has no `await`, so a client that leaves cannot interrupt it.
@@ -53,7 +53,7 @@ impl Admission<'_> {
             let decision = store.decide(&charges).await;
             Reply::new(&store, &rules, address, charged, decision)
         });
-        // If the task fails, there is no decision.
+        // If the task panics, the request is treated as if the store had not answered.
         asking.await.unwrap_or_else(|_| Reply::nothing())
     }
 
