@@ -240,7 +240,7 @@ impl Exempt {
     }
 
     /// Returns the entry that exempts a caller from the rule with this index. An entry for the address takes precedence over an entry for
-    /// the name. Among entries of the same kind, the entry of the list that exempts from the most limits takes precedence.
+    /// the name. If several lists contain the address or the name, a list for more limits takes precedence over a list for fewer limits.
     fn widest<'l>(
         &'l self,
         caller: &Caller,

@@ -23,8 +23,8 @@ pub enum BodyCost {
     Pending,
     /// The body ended or broke off without a number that a limit needs. [`Missing`](crate::Missing) determines the charge.
     Missing,
-    /// The client left, and the gateway read on within its bounds of time and bytes without finding a number that a limit needs.
-    /// [`Missing`](crate::Missing) determines the charge.
+    /// The client left, and a number that a limit needs is not in the parts of the body that the gateway read. [`Missing`](crate::Missing)
+    /// determines the charge.
     Left,
     /// The body contained all numbers that the limits need.
     Read,

@@ -12,7 +12,7 @@ use tidegate_identity::Client;
 /// The context of a request, in its extensions.
 ///
 /// A service in front of the rate-limit layer sets the fields up to `is_preflight`. The layer sets the other fields for the service behind
-/// it.
+/// the layer.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// The other end of the connection.

@@ -16,9 +16,9 @@ use tidegate_identity::Client;
 
 /// The holds of a request while the gateway passes on the answer's body: holds of `concurrency`, and holds whose cost is in the body.
 ///
-/// The server of the answer keeps this value until the body has ended. When the last clone is dropped, the holds end, and charge the costs
-/// that the [read](Self::read_step) parts of the body contain. [`Decided::settle_body`](crate::Decided::settle_body) ends the holds
-/// earlier, and returns the costs.
+/// The HTTP server that sends the answer keeps this value until the body has ended. When the last clone is dropped, the holds end, and
+/// charge the costs that the [read](Self::read_step) parts of the body contain. [`Decided::settle_body`](crate::Decided::settle_body) ends
+/// the holds earlier, and returns the costs.
 #[derive(Clone, Debug)]
 pub struct InFlight {
     held: Arc<Mutex<Held>>,
@@ -173,7 +173,7 @@ impl Reservation {
     }
 
     /// Ends the holds whose cost follows from the answer's head, and calls `noted` for each. Returns the other holds, and the reader of
-    /// costs in the body. An error is the reason why the body is not read.
+    /// costs in the body. The error is the reason why the gateway does not read the body.
     pub(crate) fn settle<B>(
         mut self,
         answer: &Response<B>,

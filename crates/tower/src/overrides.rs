@@ -175,8 +175,8 @@ impl Table {
         Some(entry(blocked))
     }
 
-    /// Returns the action and the entry of the override for the client's own name. If there is none, returns the action and the entry of
-    /// the override for the smallest network that contains the caller's address.
+    /// Returns the action and the entry of the override for the client's own name. If no override has this name, returns the action and the
+    /// entry of the override for the smallest network that contains the caller's address.
     pub(crate) fn grant(&self, caller: &Caller) -> Option<(&OverrideAction, ListEntry)> {
         if let Some(action) = named(&self.grants, &caller.client) {
             return Some((action, entry(&caller.client)));

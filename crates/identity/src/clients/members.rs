@@ -27,8 +27,8 @@ impl PlanMembers {
     }
 
     /// Gives a caller the plan that lists the client's name as a member. If no plan lists the name, gives the plan of the network with the
-    /// longest prefix that contains the caller's address. Does nothing if the caller's key or token names a plan, even an undefined plan,
-    /// or if the caller's credentials are refused.
+    /// longest prefix that contains the caller's address. If the caller's key or token names a plan, this plan takes precedence, even if
+    /// the configuration does not define it. A caller with refused credentials gets no plan.
     pub(super) fn join(&self, caller: &mut Caller) {
         let Some(members) = &self.0 else {
             return;
