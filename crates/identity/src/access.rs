@@ -76,7 +76,7 @@ struct Exempt {
     route: ClientList,
     /// For each rule of the route, in order: the clients that are exempt from the rule's limit.
     limits: Box<[ClientList]>,
-    /// The number of rules that are charged on every route. They come before the route's own rules.
+    /// The number of rules that are charged on every route. These rules come before the route's own rules.
     always: usize,
 }
 

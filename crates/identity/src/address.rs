@@ -1,4 +1,4 @@
-//! Finds the address that a request came from, if proxies forwarded it.
+//! Finds the client's address for requests that proxies forwarded.
 
 mod forwarded;
 
@@ -144,7 +144,7 @@ pub(crate) fn network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
 }
 
 /// Sets all bits of an IPv6 address after the first `ipv6_prefix` bits to 0. Returns an IPv4 address unchanged. The address must be a
-/// result of [`network`]. Does not check for NAT64 again, because an IPv6 address without its last bits may look like an address of NAT64.
+/// result of [`network`]. Does not check for NAT64 again, because a cut IPv6 address may look like an address of NAT64.
 pub fn cut(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match address {
         IpAddr::V6(address) => {

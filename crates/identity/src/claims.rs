@@ -33,7 +33,7 @@ impl Claims {
         named.map(|(_, value)| value)
     }
 
-    /// Adds the claims of another token. If both tokens have a claim, the value of the first token stays.
+    /// Adds the claims of another token. If both tokens have a claim, keeps the value of the first token.
     pub(crate) fn add(&mut self, others: Self) {
         if self.0.is_empty() {
             *self = others;

@@ -122,7 +122,7 @@ impl NetworkFile {
         }
     }
 
-    /// Replaces all networks by these.
+    /// Replaces all networks of the file by `networks`.
     pub fn replace(&self, networks: NetworkTable<u32>) {
         self.networks.store(Arc::new(networks));
     }

@@ -61,7 +61,7 @@ impl<T> Default for ClientTable<T> {
 }
 
 impl<T> ClientTable<T> {
-    /// Adds a client with its value. If the table has the client already, the old value stays.
+    /// Adds a client with its value. If the table already has the client, keeps the old value.
     pub fn insert(&mut self, client: ListedClient, value: T) {
         let (names, name) = match client {
             ListedClient::Network(network) => {

@@ -89,7 +89,7 @@ pub struct Caller {
     pub named_by: Option<usize>,
     /// The plan that the key or the token names, or the plan that lists the client as a member. `None` if the limits' own quotas apply.
     pub plan: Option<ClientPlan>,
-    /// The name of the plan that the key or the token names, if no such plan is defined.
+    /// The name of the plan that the key or the token names, if the configuration does not define this plan.
     pub unknown_plan: Option<Box<str>>,
     /// The client that the API key names, if the key is listed or `unknown: accept` is set.
     pub api_key: Option<Client>,
@@ -206,7 +206,7 @@ impl Clients {
         self.locate(peer, headers).address()
     }
 
-    /// Returns the caller of a request from `peer`, with its address but without names.
+    /// Returns the caller of a request from `peer`, with the caller's address but without names.
     pub fn locate(&self, peer: Peer, headers: &HeaderMap) -> Caller {
         Caller::at(self.origin(peer, headers), self.ipv6_prefix)
     }

@@ -2,7 +2,7 @@
 //!
 //! The accepted algorithms are fixed when the token source is made, and are never taken from a token. A key verifies one algorithm, which
 //! the key or the source names. So an attacker cannot use a public key as a shared secret. This module does not fetch keys. If a token
-//! names a missing key, the module calls a function that [`TokenKeys::awaited`] got, so that other code can fetch keys.
+//! names a missing key, the module calls the function that was passed to [`TokenKeys::awaited`], so that other code can fetch keys.
 
 mod fault;
 mod keys;

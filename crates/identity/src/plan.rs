@@ -22,7 +22,7 @@ struct Content {
     over: Option<Over>,
 }
 
-/// The numbers of an override, and the plan whose numbers they replace.
+/// The numbers of an override, and the plan whose numbers the override replaces.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Over {
     pub limits: Arc<OwnLimits>,
@@ -75,7 +75,8 @@ impl ClientPlan {
         &self.0.name
     }
 
-    /// Returns the numbers of the override that this plan contains, and the plan that they change. `None` without an override.
+    /// Returns the numbers of the override that this plan contains, and the plan whose numbers the override replaces. `None` if no override
+    /// replaces numbers of the plan.
     pub fn laid_over(&self) -> Option<&Over> {
         self.0.over.as_ref()
     }

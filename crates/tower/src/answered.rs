@@ -6,7 +6,8 @@ use crate::decided::refusal::{self, Refusal};
 use crate::exchange::AnswerBody;
 use crate::{Decided, InFlight};
 
-/// Data about an answer, in its extensions. The service behind the limits sets some fields, and the limits set the others.
+/// Data about an answer, in its extensions. The rate-limit layer sets `decided` and `in_flight`, and the service behind the layer sets
+/// `forwarded`. Both set `error` in their refusals.
 #[derive(Clone, Debug, Default)]
 pub struct Answered<F = ()> {
     /// The decision about the request.

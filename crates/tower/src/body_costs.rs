@@ -67,7 +67,7 @@ impl BodyCosts {
         })
     }
 
-    /// Reads the next part of the body, or only its beginning. Returns the number of bytes read.
+    /// Reads the next part of the body, or only the beginning of the part. Returns the number of bytes read.
     pub(crate) fn read_step(&mut self, part: &[u8]) -> usize {
         self.reader.read_step(part)
     }

@@ -24,7 +24,7 @@ pub struct RequestContext {
     /// Whether this is a CORS preflight that the service behind the limits answers itself. Browsers send no credentials with a preflight,
     /// so the limits must not require any.
     pub is_preflight: bool,
-    /// The client, if the service behind the limits needs it.
+    /// The client, if the service behind the layer needs the client.
     pub client: Option<Client>,
     /// Records whether the request was forwarded. `None` if the request has no holds.
     ///

@@ -36,7 +36,7 @@ pub enum Cost {
     },
 }
 
-/// The cost of a request if the body of its answer lacks the number.
+/// The cost of a request if the body of its answer lacks the number for [`Cost::Body`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
     /// The reserved units.
@@ -91,7 +91,7 @@ impl Cost {
         }
     }
 
-    /// Returns the cost of a request whose answer is successful but lacks the number in its body.
+    /// Returns the cost of a request whose answer is successful but has no cost in its body.
     pub(crate) fn missing(&self, limit: &Limit, reserved: u64) -> u64 {
         match self {
             Self::Body {

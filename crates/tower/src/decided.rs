@@ -208,7 +208,7 @@ impl Decided {
 
     /// Chooses the limit that the rate-limit headers describe.
     fn choose(&mut self) {
-        // If credentials are refused and no limit refuses, the answer is a 401 or 400. Its headers describe no limit.
+        // If credentials are refused and no limit refuses, the answer is a 401 or 400, and the gateway adds no rate-limit headers.
         let outcome = self.outcome();
         let outcome = outcome.filter(|it| self.refused.is_none() || *it == Outcome::Refused);
         self.tightest = outcome.and_then(|outcome| headers::tightest(outcome, self.verdicts()));

@@ -53,7 +53,7 @@ struct Shared {
     table: ArcSwap<Table>,
 }
 
-/// The overrides in force, with the plans and limits of a configuration that they can name.
+/// The overrides in force, with the plans and limits of the configuration that overrides can name.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The overrides in force.
@@ -115,7 +115,7 @@ pub(crate) struct Table {
 }
 
 impl OverrideTable {
-    /// Replaces all overrides by these.
+    /// Replaces all overrides in force by `overrides`.
     pub fn replace(&self, overrides: impl Iterator<Item = (ListedClient, OverrideAction)>) {
         let mut table = Table::default();
         let mut has_any = false;

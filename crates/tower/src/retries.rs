@@ -40,8 +40,8 @@ impl Retries {
     }
 
     /// Returns the time that a head waits for the end of a hold before it calls the store again. `left` is the time until the head must
-    /// stop waiting, and `calls` is the number of its calls so far. `others` is true if other gateways may end holds. `spread` (0 to 255)
-    /// varies the time, so that heads do not call all at once.
+    /// stop waiting, and `calls` is the number of pauses that the head has already made. `others` is true if other gateways may end holds.
+    /// `spread` (0 to 255) varies the time, so that heads do not call all at once.
     pub(crate) fn pause(
         &self,
         verdict: &Verdict,

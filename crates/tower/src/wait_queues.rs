@@ -1,8 +1,8 @@
 //! Wait queues: lists of requests that wait for a limit in this gateway, in the order of their arrival.
 //!
-//! Each limit and key for which a request waits has one wait queue. Only the head of a wait queue calls the store. When a request leaves,
-//! the next one becomes the head. Requests that a `leaky_bucket` with a `queue` admitted wait for their turns in a separate wait queue, in
-//! the order of their turns. Each wait queue is bounded, and so is the total number of waiting requests. An empty wait queue takes no
+//! Each limit and key for which a request waits has one wait queue. Only the head of a wait queue calls the store. When the head leaves,
+//! the next request becomes the head. Requests that a `leaky_bucket` with a `queue` admitted wait for their turns in a separate wait queue,
+//! in the order of their turns. Each wait queue is bounded, and so is the total number of waiting requests. An empty wait queue takes no
 //! memory. A request needs a permit to wait, and no address can take all permits ([`crate::shares`]).
 
 use std::collections::{BTreeMap, HashMap};

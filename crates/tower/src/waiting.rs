@@ -224,7 +224,8 @@ impl Admission<'_> {
         // Requests with earlier turns may be late.
         waiter.first().await;
         let distance = waiter.distance();
-        // A sleep takes at least `SHORTEST`. A `queue` with shorter distances must not sleep, because it could not catch up.
+        // A sleep takes at least `SHORTEST`. A `queue` with shorter distances must not sleep, because its requests could not catch up with
+        // their turns.
         if distance >= SHORTEST {
             sleep(distance).await;
         }
@@ -266,8 +267,8 @@ fn longest<'d>(
     longest
 }
 
-/// Makes a refusal from the last refusal in the wait queue of charge `nth`. `ahead` is the time that the requests before this one take, and
-/// is added to the retry time. The other limits have no verdict, because they were not checked.
+/// Makes a refusal from the last refusal in the wait queue of charge `nth`. `ahead` is the time until the requests before this request are
+/// admitted, and is added to the retry time. The other limits have no verdict, because they were not checked.
 fn refusal(
     rule_charges: &RuleCharges<'_>,
     nth: usize,

@@ -117,7 +117,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Returns this caller with its credentials refused, for a request that a log records as refused.
+    /// Returns this caller with its credentials refused, for a logged request whose credentials were refused.
     #[must_use]
     pub fn with_refused(mut self, credentials: Credentials) -> Self {
         self.refuse(credentials);
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// A client by name has no address, so no network contains it, not even the network of 0.0.0.0.
+    /// A caller that was made from a name has no address, so no network contains the caller, not even 0.0.0.0/8.
     #[test]
     fn who_is_known_by_name_alone_is_in_no_network() {
         let plans = ClientPlans::new(["office"]);
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(plan("ip:0.0.0.7"), plans.called("office"));
     }
 
-    /// The plan of a log counts before a membership if tokens name plans, as with the token itself.
+    /// If tokens name plans, the plan in a log takes precedence over a membership, like the plan in the token itself.
     #[test]
     fn the_plan_of_a_log_counts_as_that_of_a_token() {
         let plans = ClientPlans::new(["of_token", "of_member"]);

@@ -10,8 +10,8 @@ use super::refusal::whole_seconds;
 /// The largest integer that a structured field can have.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// Writes the policy of each of `limits`, and the units that are left of `tightest` by its `verdict`. Items that the upstream has sent stay
-/// in front of the gateway's items.
+/// Writes the policy of each of `limits`, and the units that the limit `tightest` has left by its `verdict`. Items that the upstream has
+/// sent stay in front of the gateway's items.
 pub(crate) fn write<'a>(
     headers: &mut HeaderMap,
     limits: impl Iterator<Item = &'a Limit>,
@@ -60,9 +60,9 @@ fn parameter(text: &mut String, name: &str, number: u64) {
     text.push_str(itoa::Buffer::new().format(number.min(LARGEST)));
 }
 
-/// Returns the units that a client may use now, and the seconds for which these units last. In a window, the units last until its end. In a
-/// bucket, the units last for the time in which the bucket's rate adds this number of units. After a refusal, the result is 0 units until
-/// the retry time.
+/// Returns the units that a client may use now, and the seconds for which these units last. In a window, the units last until the end of
+/// the window. In a bucket, the units last for the time in which the bucket's rate adds this number of units. After a refusal, the result
+/// is 0 units until the retry time.
 fn left(quota: &Quota, verdict: &Verdict) -> (u64, Micros) {
     if !verdict.allowed {
         return (0, whole_seconds(verdict.retry_after));

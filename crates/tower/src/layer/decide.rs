@@ -42,7 +42,7 @@ impl Enforced {
             },
             false => None,
         };
-        // The future of a wait is boxed. So requests that cannot wait reserve no memory for it.
+        // The future of a wait is boxed. So requests that cannot wait reserve no memory for this future.
         let reply = if self.may_wait {
             let (reply, waited) = Box::pin(admission.decide(rule_charges)).await;
             decided.waited += waited;
