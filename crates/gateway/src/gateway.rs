@@ -1,4 +1,4 @@
-//! A whole gateway, made from checked settings. It opens its ports before it serves, so that a port in use is reported early.
+//! A whole gateway, made from checked settings. It opens its ports before it serves requests. So a start fails at once if a port is in use.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,16 +30,16 @@ use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory}
 use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
 use tidegate_telemetry::metrics::GatewayMetrics;
 
-/// The longest time that a stop waits for Redis to acknowledge the ends of holds.
+/// The longest time that a stopping gateway waits for Redis to acknowledge the ends of its holds.
 const LAST_PLACES: Duration = Duration::from_secs(2);
-/// The longest time that a stop waits for the last lines of the access log.
+/// The longest time that a stopping gateway waits until the last lines of the access log are written.
 const LAST_LINES: Duration = Duration::from_secs(3);
-/// The longest time that a stop waits for the export of the last spans.
+/// The longest time that a stopping gateway waits for the export of the last trace spans.
 const LAST_SPANS: Duration = Duration::from_secs(2);
-/// The longest time that a stop waits for a reload that has already begun.
+/// The longest time that a stopping gateway waits for the end of a reload that has already begun.
 const LAST_RELOAD: Duration = Duration::from_secs(1);
 
-/// The answer to a connection that is refused, because there are too many connections or memory is short.
+/// The answer on a connection that the gateway refuses, because too many connections are open or memory is short.
 const TOO_MANY_CONNECTIONS: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "overloaded",
@@ -55,7 +55,7 @@ pub struct Gateway {
     status: Arc<LiveStatus>,
     admin_port: Arc<Admin>,
     parts: Arc<Parts>,
-    // Locked until the gateway serves, so that no reload replaces the settings earlier.
+    // The lock that every reload takes. It is held until the gateway serves, so that no reload replaces the settings earlier.
     watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
     stopping: watch::Sender<bool>,
@@ -67,7 +67,7 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// A port is in use, a file cannot be used, or Redis refuses the gateway.
+    /// The cases of [`StartError`]. For example, a port is in use, a file cannot be opened, or the URL of the store is not valid.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         Self::start_with(settings, Inherited::default()).await
     }
@@ -87,7 +87,8 @@ impl Gateway {
         let secret = settings.secret.as_ref();
         let (store, hasher, shared_secret) = match &settings.store {
             StoreSettings::Memory => {
-                // Without a secret, the keys are easy to guess. They never leave this process, so a secret is not required.
+                // The memory store never sends its keys to another process. So it requires no secret, although keys without a secret are
+                // easy to guess.
                 let hasher = Hasher::new(secret.map_or("", Secret::expose));
                 (Store::Memory(Arc::default()), hasher, None)
             }
@@ -119,7 +120,7 @@ impl Gateway {
             overload: Arc::default(),
             overrides,
         };
-        // Ports and Redis have taken their file descriptors by now, and connections share the remaining ones.
+        // Ports and Redis have taken their file descriptors by now. Client connections share the remaining descriptors.
         if let Some(misfit) = descriptors::shares().misfit(settings.max_connections) {
             tracing::warn!("{misfit}");
         }
@@ -248,13 +249,14 @@ impl Gateway {
             );
         }
         tasks.abort_all();
-        // A reload that waits for a file keeps the lock. In this case the watches are not aborted, but end with the process.
+        // A reload may still hold the lock after `LAST_RELOAD`, for example while it reads a file. In this case the watches end with the
+        // process.
         if let Ok(mut watches) = timeout(LAST_RELOAD, self.parts.watches.lock()).await {
             watches.abort_all();
         }
         settling.abort();
         admin.abort();
-        // The aborted task uses the store, so it must have ended before the store closes.
+        // The task `settling` uses the store, so it must have ended before the store closes.
         let _ = settling.await;
         runtime.store.close().await;
         // All requests have ended, so all their lines and spans are in the queues.

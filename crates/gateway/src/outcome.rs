@@ -3,7 +3,7 @@
 use http::Response;
 use tidegate_telemetry::Forwarded;
 
-/// The data of an answer, beside its head and its body.
+/// The data of an answer for limits, metrics and logs, in addition to its head and its body.
 pub(crate) type Answered = tidegate_tower::Answered<ForwardOutcome>;
 
 /// The result of forwarding a request.

@@ -1,8 +1,8 @@
 //! The steps of a request, in order. Read this file first.
 //!
 //! `begin` runs immediately when a request's head has arrived, and `answer` runs in the request's future. A request that no route matches
-//! takes the same steps, but is charged only to the limits under `always`, and gets a problem as its answer. A head that is not valid HTTP
-//! is handled in `unparsed`.
+//! takes the same steps, but is charged only to the limits under `always`, and its answer is an error (RFC 9457). A head that is not valid
+//! HTTP is handled in `unparsed`.
 
 mod unparsed;
 mod untrusted;
@@ -45,9 +45,9 @@ use tidegate_telemetry::{RequestId, RequestIds};
 pub(crate) struct Stack {
     pub(crate) overload: Arc<Overload>,
     pub(crate) routes: Routes<Route>,
-    /// The limits under `always`, which charge requests without a route as well.
+    /// The limits for requests without a route: only the limits under `always`.
     pub(crate) unmatched: RateLimitLayer,
-    /// The answer to a request without a route; `None` for problem details.
+    /// The configured answer to a request without a route. If `None`, the gateway answers with its own problem details (RFC 9457).
     pub(crate) no_route: Option<Arc<Reject>>,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
     pub(crate) clients: Arc<Clients>,
@@ -132,7 +132,7 @@ impl Stack {
             connection,
             trace: None,
         };
-        // Shed: the first step, because a request must use no more memory while memory is short. The request is only recorded.
+        // Shed: the first step, so that a request uses little memory while memory is short. A shed request is only counted and logged.
         if self.overload.pressure() == Pressure::Full {
             let is_on = self.access_log.is_on();
             let record = is_on.then(|| self.record(&request, &info, None, false));
@@ -155,7 +155,8 @@ impl Stack {
         let is_unnamed = target
             .as_ref()
             .is_ok_and(|target| self.check_proxy(target, connection));
-        // Route: the first route that matches. It is found before the record, because requests are counted and logged by route.
+        // Route: the first route that matches. The route is looked up before the record is made, because requests are counted and logged by
+        // route.
         let result = target.and_then(|target| {
             let route_match = self.routes.of(&request, &target)?;
             Ok((route_match, rewritten(&request, &target)))
@@ -244,8 +245,8 @@ impl Stack {
         if is_shed {
             end.shed();
         }
-        // A trusted proxy that names no client is reported only if a limit refuses the request: the refusal shows that clients share the
-        // proxy's address. The proxy's own health checks name no client either, and are not reported.
+        // If a trusted proxy names no client, the operator gets a report only when a limit refuses the request, because clients may then
+        // share the proxy's budget. The proxy's own health checks name no client either, and cause no report.
         if is_unnamed
             && matches!(
                 end.outcome(),
@@ -279,7 +280,7 @@ impl Stack {
         tokio::spawn(async move {
             let open = end.tunnels();
             let closed = tunnel.run(drain).await;
-            // The request's line must be written before the client's connection closes, because the gateway stops after its last
+            // The request's log line must be written before the client's connection closes, because the gateway stops after its last
             // connection.
             drop((end, open));
             drop(closed);
@@ -287,7 +288,8 @@ impl Stack {
         Ok(response.map(Ended::without_end))
     }
 
-    /// Whether all requests of a client at this address are denied. For the address of a trusted proxy, the result has no meaning.
+    /// Whether all requests of a client at this address are denied. The result has no meaning for the address of a trusted proxy, because
+    /// its requests come from many clients.
     pub(crate) fn denies(&self, ip: IpAddr) -> bool {
         let peer = Peer::connected((ip, 0).into());
         let address = || self.clients.origin(peer, &HeaderMap::new());
@@ -325,7 +327,7 @@ impl Stack {
         outcome::split(response)
     }
 
-    /// Returns the request ID that a trusted peer sent, or a new one.
+    /// Returns the request ID that a trusted peer sent, or a new request ID.
     fn request_id<B>(&self, request: &Request<B>, connection: &ConnectionInfo) -> RequestId {
         let given = connection
             .is_trusted()
@@ -337,7 +339,7 @@ impl Stack {
     }
 }
 
-/// Writes the request ID of the access log on an answer, in place of the upstream's own ID.
+/// Sets `X-Request-Id` of an answer to the request ID in the access log. Replaces an ID that the upstream sent.
 fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
     if let Some(id) = id {
         let id = id.into_header();
@@ -356,9 +358,9 @@ fn serve(
     // Forward: streams the request to the upstream, and the answer back.
     let forward = forward(route.forwarding.clone(), info);
     // Limits: before the upstream, because a refused request must not cost the upstream anything. The limits name the client, call the
-    // store, and let the request wait for its turn. They answer a refused request with 429 or 503. For an admitted request they use the
-    // upstream's answer to end its holds, and write their headers on it. `poll_ready` is not called on either service, because both are
-    // always ready: a request waits in its own future.
+    // store, and let the request wait for its turn. They answer a refused request, for example with 429. When the upstream has answered an
+    // admitted request, the limits end the request's holds, and add their headers to the answer. `poll_ready` is not called on either
+    // service, because both are always ready: a request waits in its own future.
     let answer = route.limits.layer(forward).call(request);
     async move {
         let Ok(response) = answer.await;

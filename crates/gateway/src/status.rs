@@ -20,7 +20,7 @@ use crate::runtime::snapshot::{SharedSnapshot, Snapshot};
 
 /// The interval between two samples of the counters.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// The number of samples between two updates of the clients that are near a limit. The first update comes after one sample, so that the
+/// The number of samples between two counts of the clients that are near a limit. The first count follows the first sample, so that the
 /// gauges have values from the start.
 const TURN: u64 = 10;
 /// The longest wait for the store's answer about the used shares of budgets.
@@ -40,7 +40,7 @@ pub(crate) struct LiveStatus {
     ticks: watch::Sender<u64>,
 }
 
-/// The document, as it was written last.
+/// The last written document, as a value and as JSON.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written {
     tick: Option<u64>,

@@ -1,6 +1,6 @@
-//! The budgets of one client, for operators. Shows the remaining units of each limit, and resets them.
+//! The budgets of one client, for operators. Shows the remaining units of each limit, and resets the budgets.
 //!
-//! There is no request here, so a limit whose budget depends on the content of a request is listed without a budget.
+//! A report is made without a request. So a limit whose budget depends on the content of a request is listed without a budget.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Budgets {
     pub(crate) overrides: Overrides,
 }
 
-/// The reason why there is no report.
+/// The reason why the budgets of a client cannot be shown or reset.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoReport {
     #[error(transparent)]
@@ -50,7 +50,8 @@ struct Own<'a> {
 }
 
 impl Budgets {
-    /// Returns all limits that charge requests, with the numbers of every plan and of overrides.
+    /// Returns all variants of the limits that charge requests: with a limit's own numbers, with the numbers of each plan, and for
+    /// overrides.
     pub(crate) fn limits(&self) -> Vec<Arc<Limit>> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
         rules.flat_map(Rule::budgets).collect()
@@ -90,8 +91,8 @@ impl Budgets {
                     continue;
                 }
                 let key = self.key(rule, policy, &nobody);
-                // Budgets of overrides are left out, because a read with other numbers than the override's would change the budget's time
-                // to live.
+                // Budgets under an override are left out. They would be read with numbers that are not the override's, and this would
+                // change their time to live.
                 charges.extend(rule.configured().map(|limit| Charge {
                     limit,
                     key,
@@ -133,7 +134,7 @@ impl Budgets {
         }
     }
 
-    /// Returns the times of the last use of the client's API keys.
+    /// Returns the client's API keys, each with the time of its last use.
     fn keys(&self, client: &Client) -> Vec<KeyUse> {
         let uses = self.clients.key_uses(client).into_iter();
         uses.map(|key| {
@@ -151,7 +152,7 @@ impl Budgets {
     fn find(&self, name: &str) -> Result<Found<'_>, UnknownClient> {
         let mut caller = Caller::named(&self.clients, name)?;
         let overridden = self.overrides.apply(&mut caller);
-        // An override's numbers replace numbers of the client's plan, so a plan that a token names stays in force.
+        // An override with the action `set` replaces only some numbers of the client's plan. So a plan that a token names stays in force.
         let keeps_plan = matches!(overridden, None | Some((_, OverrideAction::Set(_))));
         let plan = caller.plan.as_ref().map(ClientPlan::name);
         let mut report = Report {
@@ -184,7 +185,8 @@ impl Budgets {
                 if rule.is_per_plan() && !report.per_plan.contains(&name) {
                     report.per_plan.push(name.clone());
                 }
-                // The key is computed only for the client's own budgets, because only their keys do not depend on a request.
+                // Only the client's own budgets get a key. A reset must not clear budgets of all clients, and the keys of other budgets
+                // depend on a request.
                 let key = (budget == Budget::Own).then(|| self.key(rule, policy, &caller));
                 all.extend(
                     key.into_iter()
@@ -229,7 +231,7 @@ impl Budgets {
             access: None,
             answers: policy.answers.clone(),
         };
-        // An empty request is enough, because a budget that depends on a request's content is not the client's own.
+        // An empty request is enough, because this function is called only for budgets that do not depend on a request's content.
         let request = Request::new(());
         self.hasher.keys(&alone, caller, &request)[0]
     }
@@ -241,7 +243,8 @@ impl Found<'_> {
         own.map(|own| Charge {
             limit: &own.limit,
             key: own.key,
-            // The report shows a budget as `allowed` if it has the units that a request reserves, or else the fixed cost of a request.
+            // A budget is `allowed` in the report if it has the units for one request: the fixed or reserved cost, or 1 if a header names
+            // the cost.
             cost: own
                 .rule
                 .cost

@@ -45,8 +45,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Makes every part that `settings` needs. Reuses parts of `before`: the keys of tokens, unchanged upstreams and tracing, and the times
-    /// of the last uses of API keys.
+    /// Makes every part that `settings` needs. Reuses parts of the previous snapshot `before`: the keys of tokens, unchanged upstreams and
+    /// tracing, and the times of the last uses of API keys.
     pub(crate) fn snapshot(
         &self,
         settings: Settings,
@@ -208,7 +208,8 @@ fn upstreams(
     upstreams
 }
 
-/// Returns the headers that choose routes. Every route needs the list, so that no upstream mistakes another header for a listed header.
+/// Returns the headers that choose routes. Every route removes other spellings of these names, because an upstream could mistake them for
+/// the exact names.
 fn matched_headers(routes: &[RouteSettings]) -> Vec<HeaderName> {
     let conditions = routes
         .iter()

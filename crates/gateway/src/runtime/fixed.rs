@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use aws_lc_rs::digest::{SHA256, digest};
 use tidegate_config::{Settings, StoreSettings};
 
-/// Returns a fingerprint of each setting, for a comparison by another process of this version. Readers of a fingerprint could guess the
-/// setting from which it was made. So the fingerprint of a secret only shows whether a secret is set, and the fingerprint of a URL leaves
-/// out user, password and parameters.
+/// Returns a fingerprint of each setting that only a restart changes. Another process of the same version can compare the fingerprints. A
+/// reader of a fingerprint can check guesses of the setting. So the fingerprint of a secret only shows whether a secret is set, and the
+/// fingerprint of a URL leaves out user, password and parameters.
 pub(crate) fn fingerprints(settings: &Settings) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (key, mut text) in settings.fixed.texts() {

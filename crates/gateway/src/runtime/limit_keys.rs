@@ -1,7 +1,8 @@
-//! The settings that determine the keys of each limit. If they change, the limit starts with empty state.
+//! The settings that determine the keys of each limit. If these settings change, the limit gets new keys, and clients have its full quota
+//! again.
 //!
-//! A reload compares the old and the new settings, and reports the limits that start empty. `tidegate check --running` reports these limits
-//! before a reload.
+//! A reload compares the old and the new settings, and logs each limit whose clients get the full quota. `tidegate check --running` lists
+//! these limits before a reload.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,23 +21,23 @@ pub(crate) struct LimitKeys {
     kind: String,
     /// The value of `per`, as in YAML.
     per: Vec<String>,
-    /// The bits of an IPv6 address that are part of the key, for a limit that is counted per address.
+    /// The number of leading bits of an IPv6 address in a key. `None` if the limit does not count addresses.
     ipv6_prefix: Option<u8>,
-    /// The routes that list the limit, for a limit that is counted per route.
+    /// The routes that list the limit. Empty if the limit does not count per route.
     routes: Vec<String>,
     /// The plans that change the limit's numbers, and so have budgets of their own.
     #[serde(default)]
     plans: Vec<String>,
 }
 
-/// A limit that starts with empty state, and the reason.
+/// A limit whose clients get the full quota again after a reload, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The limit's name.
     pub(crate) limit: String,
     /// The reason, as text.
     pub(crate) why: String,
-    /// The plan whose clients lose the state; `None` if all clients lose it.
+    /// The plan whose clients get the full quota again; `None` if all clients do.
     pub(crate) plan: Option<String>,
 }
 
@@ -55,7 +56,7 @@ impl fmt::Display for Change {
 }
 
 impl LimitKeys {
-    /// Returns the keys of all limits that a route of `settings` uses.
+    /// Returns an entry for each limit that charges requests under `settings`, including requests without a route.
     pub(crate) fn of(settings: &Settings) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         let routes = settings.routes.iter().map(|route| &route.policy);

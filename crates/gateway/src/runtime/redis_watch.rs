@@ -1,7 +1,7 @@
-//! Watches the Redis that stores the state of limits, and exports its numbers as metrics. Logs a server that may delete this state, or is
-//! too old.
+//! Watches the Redis servers that store the state of limits, and exports their figures as metrics. Logs a warning for a server that may
+//! delete this state, or that is too old.
 //!
-//! Decisions do not depend on this watch. A Redis that does not report its state is used like any other.
+//! Decisions do not depend on this watch. A Redis that does not answer `INFO` is used like any other Redis.
 
 use std::collections::HashSet;
 use std::time::Duration;

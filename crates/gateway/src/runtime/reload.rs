@@ -26,7 +26,7 @@ pub(crate) struct Parts {
     pub(crate) fixed: Fixed,
     pub(crate) current: Arc<SharedSnapshot>,
     pub(crate) server: Arc<Server<Snapshot>>,
-    /// The watches of the settings in force. Only the holder of this lock may replace the settings.
+    /// The tasks that watch files and key sets of the settings in force. Only the holder of this lock may replace the settings.
     pub(crate) watches: Arc<Mutex<JoinSet<()>>>,
 }
 

@@ -1,5 +1,5 @@
-//! The secret for the keys of all gateways on one Redis. If no secret is configured, the first gateway makes one, and the others read it
-//! from Redis.
+//! The secret with which all gateways on one Redis make the keys of budgets. If no secret is configured, the first gateway makes a secret,
+//! and the other gateways read this secret from Redis.
 //!
 //! Redis stores only the fingerprint of a configured secret, for comparison. While the secret in Redis is unknown or different, the gateway
 //! lets Redis make no decisions: with two secrets, each client would have two budgets.
@@ -23,7 +23,7 @@ const MADE: &str = "secret ";
 /// The prefix of the value in Redis if it is the fingerprint of a configured secret.
 const CONFIGURED: &str = "fingerprint ";
 
-/// This gateway's secret, and its comparison with the secret in Redis.
+/// This gateway's secret, and the result of the last comparison with the secret in Redis.
 #[derive(Debug)]
 pub(crate) struct SharedSecret {
     hasher: Hasher,
@@ -55,7 +55,8 @@ impl SharedSecret {
         })
     }
 
-    /// Returns a hasher with the secret. If Redis already has the secret that another gateway made, the hasher changes to that secret.
+    /// Returns a hasher with the secret. If this gateway later reads another gateway's secret from Redis, the hasher changes to the secret
+    /// from Redis.
     pub(crate) fn hasher(&self) -> Hasher {
         self.hasher.clone()
     }
@@ -68,7 +69,7 @@ impl SharedSecret {
         let agreement = match value.strip_prefix(MADE) {
             _ if value == self.own => Agreement::Agreed,
             Some(made) if !self.is_configured => {
-                // Replaced before Redis decides, so that no key uses the previous secret.
+                // The secret is replaced before Redis makes decisions, so that no key in Redis is made with the previous secret.
                 self.hasher.replace(made);
                 self.own = value;
                 Agreement::Agreed

@@ -10,8 +10,8 @@ use super::start_error::StartError;
 
 /// Sockets that were open before the process began, as systemd passes them (`LISTEN_FDS`).
 ///
-/// The service manager also keeps these sockets open. So a socket that the configuration in force does not use is kept for a later
-/// configuration.
+/// The service manager keeps these sockets open as well, so the gateway cannot free their ports. If the configuration in force does not use
+/// a socket, the gateway keeps the socket for a later configuration.
 #[derive(Debug, Default)]
 pub struct Inherited(Vec<(SocketAddr, net::TcpListener)>);
 
@@ -33,7 +33,7 @@ impl Inherited {
         Ok(Self(sockets))
     }
 
-    /// Returns an error if an inherited socket has another address than `named`, because the service manager expects each socket to be
+    /// Returns an error if the address of an inherited socket is not in `named`, because the service manager expects each socket to be
     /// served.
     pub(crate) fn all_among(&self, named: &[SocketAddr]) -> Result<(), StartError> {
         let mut addresses = self.0.iter().map(|(address, _)| address);

@@ -47,7 +47,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether only a change of the configuration can help. After any other error, a later start may succeed.
+    /// Whether every start fails until the configuration changes. After any other error, a later start may succeed.
     pub(crate) const fn is_about_configuration(&self) -> bool {
         matches!(self, Self::Unnamed(_) | Self::Store(_))
     }

@@ -14,8 +14,8 @@ use crate::request::target::{BAD_HEAD, CONTROL_FRAMES, LARGE_HEADERS, LONG_TARGE
 use tidegate_server::{ConnectionInfo, RefusedHead, RequestGuard, UnparsedHead};
 
 impl Stack {
-    /// Counts, logs and charges a request whose head is not valid. A head from a trusted proxy is charged to the proxy, because its client
-    /// is unknown.
+    /// Counts, logs and charges a request whose head is not valid. If a trusted proxy sent the head, the proxy's address is charged,
+    /// because the client behind the proxy is unknown.
     pub(crate) async fn refuse_head(
         &self,
         head: UnparsedHead,
@@ -74,8 +74,8 @@ fn problem(head: UnparsedHead) -> Problem {
     }
 }
 
-/// Returns the longest retry time among the refusing limits that count each caller alone. These limits count the address, because no
-/// credentials were read.
+/// Returns the longest retry time of the limits that refused the request and count each caller separately. A caller is an address here,
+/// because no credentials were read.
 fn used_up(decided: &Decided) -> Option<Duration> {
     let refused = decided.decision.as_ref()?.outcome == Outcome::Refused;
     let own = decided.verdicts().filter(|it| it.rule.bounds_callers());
