@@ -46,12 +46,13 @@ enum Content {
 }
 
 impl Body {
-    /// Streams an upstream's answer to a client, which must take it at the least rate `slow`.
+    /// Returns a body that streams an upstream's answer. `slow` is the least rate at which the client must take the body.
     pub(crate) fn upstream(body: UpstreamBody, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Upstream(body), slow)
     }
 
-    /// Streams an upstream's answer to a client, which must take it at the least rate `slow`. The gateway reads the answer ahead.
+    /// Returns a body that streams an upstream's answer, which the gateway reads ahead of the client. `slow` is the least rate at which the
+    /// client must take the body.
     pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Ahead(body), slow)
     }
@@ -103,8 +104,8 @@ impl Body {
         }
     }
 
-    /// Returns the side that cut an upstream's answer short, if this body is dropped now. `None` for a complete answer, and for other
-    /// bodies.
+    /// Returns the side that cuts the upstream's answer short if this body is dropped now. `None` if the answer is complete, or if the body
+    /// is not from an upstream.
     pub(crate) fn cut(&self) -> Option<Cut> {
         match &self.content {
             Content::Upstream(body) => body.cut(),
@@ -113,7 +114,7 @@ impl Body {
         }
     }
 
-    /// Whether the answer broke off because the client sent the request's body too slowly.
+    /// Whether the gateway cut off the request's body, because the client sent it too slowly or stopped sending.
     pub(crate) fn is_cut(&self) -> bool {
         match &self.content {
             Content::Upstream(body) => body.is_cut(),

@@ -1,7 +1,8 @@
-//! An answer that the gateway reads ahead of a slow client, so that other requests can use its place at the upstream.
+//! An answer that the gateway reads ahead of a slow client. So other requests can use its connection early, if the upstream has
+//! `max_connections`.
 //!
-//! At most [`MAX_AHEAD`] bytes of an answer wait here. A small answer frees its place when the upstream has sent it. A larger answer is
-//! read at the rate at which its client takes it.
+//! At most [`MAX_AHEAD`] bytes of an answer wait in the buffer. A smaller answer frees its connection when the upstream has sent it. A
+//! larger answer is read at the rate at which its client takes it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -21,7 +22,7 @@ use super::upstream::UpstreamBody;
 /// The most bytes of one answer that wait for its client. The last part that was read may exceed this bound.
 const MAX_AHEAD: usize = 64 * 1024;
 
-/// The bytes that each part is charged in addition to its data.
+/// The bytes that each part counts in addition to its data, because a part takes memory even if it has little data.
 const PER_PART: usize = 64;
 
 /// An answer on its way from the upstream to a client, with a buffer in between.
@@ -81,7 +82,7 @@ impl ReadAhead {
         }
     }
 
-    /// Returns the side that cut the answer short, if this value is dropped now.
+    /// Returns the side that cuts the answer short if this value is dropped now. `None` if the answer is complete.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let buffer = self.buffer.lock();
         let is_received = buffer.has_ended || buffer.rest.exact() == Some(0);
@@ -89,7 +90,7 @@ impl ReadAhead {
         buffer.cut.or_else(|| (!is_taken).then_some(Cut::Client))
     }
 
-    /// Whether the answer broke off because the client sent the request's body too slowly.
+    /// Whether the gateway cut off the request's body, because the client sent it too slowly or stopped sending.
     pub(crate) fn is_cut(&self) -> bool {
         self.body_state.as_deref().is_some_and(BodyState::is_cut)
     }

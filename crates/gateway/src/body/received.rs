@@ -10,8 +10,8 @@ use tidegate_upstream::BoxError;
 
 /// Reads the next part of a body that hyper receives from a client or an upstream.
 ///
-/// If an HTTP/2 stream or its connection ends with the code `NO_ERROR`, hyper ends the body without an error. The body is complete only if
-/// END_STREAM arrived before that end (RFC 9113, 8.1).
+/// If an HTTP/2 stream or its connection ends with the code `NO_ERROR`, hyper ends the body without an error. Without END_STREAM, the body
+/// is not complete (RFC 9113, 8.1), and this function returns an error.
 pub(crate) fn poll_received<B>(
     body: &mut B,
     is_http2: bool,

@@ -111,8 +111,8 @@ impl UpstreamBody {
         self.cut.is_none() && (self.lease.is_none() || self.trailer.is_none() && is_received())
     }
 
-    /// Returns the side that cut the answer short, if this value is dropped now. For an incomplete answer without an error, the client is
-    /// that side, because it has left.
+    /// Returns the side that cuts the answer short if this value is dropped now. For an incomplete answer without an error, this side is
+    /// the client, because it has left.
     pub(crate) fn cut(&self) -> Option<Cut> {
         self.cut
             .or_else(|| (!self.is_whole()).then_some(Cut::Client))
@@ -144,12 +144,12 @@ impl UpstreamBody {
         self.body_state.as_ref()
     }
 
-    /// Whether the answer broke off because the client sent the request's body too slowly.
+    /// Whether the gateway cut off the request's body, because the client sent it too slowly or stopped sending.
     pub(crate) fn is_cut(&self) -> bool {
         self.body_state.as_deref().is_some_and(BodyState::is_cut)
     }
 
-    /// Ready when the upstream has been silent for too long. Resets the timer only when the timer expires, not with each part.
+    /// Is ready when the upstream has been silent for too long. Resets the timer only when the timer expires, not with each part.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let heard = *self.heard.get_or_insert_with(Instant::now);
         let timeout = self.timeout;

@@ -1,7 +1,7 @@
 //! Compares the query and the headers of a request with the conditions of a route.
 //!
-//! A condition is met only if the request has exactly one value. Servers differ in which of several values they read. So a request that has
-//! the expected value and further values may match two routes, and is refused.
+//! A condition is met only if the request has the parameter or the header exactly once, with the expected value. Servers differ in which of
+//! several values they read. So a request with the expected value and further values is ambiguous, and the gateway refuses it.
 
 use http::header::ACCESS_CONTROL_REQUEST_HEADERS;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -14,7 +14,7 @@ use tidegate_tower::query_values;
 pub(crate) enum Met {
     No,
     Yes,
-    /// The request has several values, so it meets the condition for some servers, but not for others.
+    /// The request has the expected value and further values. Some servers would read the expected value, and some would read another.
     Unclear,
 }
 
@@ -32,8 +32,8 @@ impl Met {
     }
 }
 
-/// Whether all conditions are met. If a condition is not met, unclear conditions do not matter. A CORS preflight has only the names of the
-/// announced request's headers, so values of headers are not compared.
+/// Returns `Met::No` if a condition is not met, `Met::Unclear` if the result of a condition is unclear, and otherwise `Met::Yes`. A CORS
+/// preflight contains only the names of the announced request's headers. So for a preflight the values of headers are not compared.
 pub(crate) fn meets(
     conditions: &Conditions,
     query: Option<&str>,

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use crate::body::Body;
 use tidegate_config::routes::{CorsSettings, Origins};
 
-/// The header that permits pages on the internet to send requests into a private network. Chromium requires this permission.
+/// The header that permits pages on the internet to send requests into a private network (Chromium). The gateway only removes this header.
 const ACCESS_CONTROL_ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 

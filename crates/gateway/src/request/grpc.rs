@@ -13,7 +13,8 @@ const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-p
 
 /// Returns the content type of a gRPC call. The answer must have the same content type. `None` if the request is not a gRPC call.
 ///
-/// gRPC uses only HTTP/2 and POST. Any client can send the content type, so a request with another version or method is not a gRPC call.
+/// gRPC uses only HTTP/2 and POST. A request with another version or method is not a gRPC call, even if a client sends the content type
+/// with it.
 pub(crate) fn call<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_2 || request.method() != Method::POST {
         return None;
@@ -27,8 +28,8 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(is_kind)
 }
 
-/// Returns the field that the trailers of an answer must have, because a call has no result without its status. `None` if the answer is not
-/// gRPC, has the status in its head, or has its trailers in its body (gRPC-Web).
+/// Returns `grpc-status` if the trailers of an answer must have this field, because a call without it has no result. `None` if the answer
+/// is not gRPC, has the status in its head, or has its trailers in its body (gRPC-Web).
 pub(crate) fn trailer(method: &Method, head: &Parts) -> Option<HeaderName> {
     let kind = head.headers.get(CONTENT_TYPE)?.as_bytes();
     let is_call = method == Method::POST && head.status == StatusCode::OK && is_grpc(&head.headers);
@@ -68,8 +69,8 @@ pub(crate) fn translate(
     answer.map(|_| Body::empty())
 }
 
-/// Returns the gRPC code for a status. The mapping is gRPC's own, except for limits, timeouts and sizes, where gRPC servers use other
-/// codes.
+/// Returns the gRPC code for an HTTP status. The codes are from gRPC's own mapping. For limits, timeouts and sizes, they are the codes that
+/// gRPC servers use.
 const fn code(status: StatusCode) -> u16 {
     const DEADLINE_EXCEEDED: u16 = 4;
     const PERMISSION_DENIED: u16 = 7;
@@ -89,7 +90,7 @@ const fn code(status: StatusCode) -> u16 {
     }
 }
 
-/// Returns the `detail` of a problem, or else the name of the status.
+/// Returns the `detail` of an answer that is a problem. For any other answer, returns the name of the status.
 fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
     let problem = answer.body().whole();
     let problem = problem.and_then(|body| serde_json::from_slice::<serde_json::Value>(body).ok());
@@ -100,7 +101,7 @@ fn detail(answer: &Response<Body>, meant: StatusCode) -> String {
         .to_owned()
 }
 
-/// Escapes all bytes except printable ASCII, and escapes `%`.
+/// Percent-encodes `%`, and all bytes that are not printable ASCII.
 fn escaped(message: &str) -> String {
     let escaped = message.bytes().map(|byte| match byte {
         b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),

@@ -1,6 +1,6 @@
 //! `health`: the answer of the listeners to health checks of load balancers and containers.
 //!
-//! Such checks often use HTTP/1.0 and name no host. They are not charged to limits, not forwarded and not logged.
+//! Health checks often use HTTP/1.0 and name no host. The gateway does not charge, forward or log them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub(crate) fn is_check(path: Option<&str>, method: &Method, request_path: &str) 
     path == Some(request_path) && methods.contains(method)
 }
 
-/// Checks whether the gateway can serve requests. The error is the reason why not: memory is short, keys of tokens are missing, or the
-/// store cannot decide.
+/// Checks whether the gateway can serve requests. The error is the reason why the gateway cannot: memory is short, keys of tokens are
+/// missing, or the store cannot decide.
 pub(crate) async fn readiness(
     overload: &Overload,
     clients: &Clients,

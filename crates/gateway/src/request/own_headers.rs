@@ -9,8 +9,8 @@ use tidegate_net::headers::describes_answer;
 pub(crate) struct OwnHeaders(Box<[(HeaderName, HeaderValue)]>);
 
 impl OwnHeaders {
-    /// Takes the headers that `edits` sets, except headers that describe a single answer: a refusal must not be cached like a page of the
-    /// upstream.
+    /// Takes the headers that `edits` sets, except headers that describe a single answer. With `Cache-Control` of the upstream's pages, for
+    /// example, a cache could store a refusal.
     pub(crate) fn of(edits: &HeaderEdits) -> Self {
         let set = edits.set.iter();
         let set = set.filter(|(name, _)| !describes_answer(name));

@@ -8,7 +8,7 @@ use tidegate_tower::{AnswerBody, Reject};
 
 use crate::body::Body;
 
-/// A refusal that no limit makes: its status, an `error` for programs and a `detail` for people.
+/// An error that the gateway answers without a limit's refusal: its status, an `error` for programs and a `detail` for people.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -47,7 +47,8 @@ impl Problem {
         self
     }
 
-    /// Whether the request itself is malformed or needs another connection. A request that only lacks a route is not malformed.
+    /// Whether the request itself is malformed or needs another connection. A request that only lacks a route, or a method that its route
+    /// serves, is not malformed.
     pub(crate) fn is_malformed(&self) -> bool {
         self.status != StatusCode::NOT_FOUND && self.allow.is_none()
     }

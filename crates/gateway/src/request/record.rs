@@ -38,7 +38,7 @@ pub(crate) struct RequestEnd {
     // The holds that last until the request ends. The body of the answer may contain the cost by which these holds are settled.
     in_flight: Option<InFlight>,
     unread: Unread,
-    // The time until the client left, if it left before the end.
+    // The time from the request's start until the client left, if the client left before the end of the answer.
     took: Option<Duration>,
     guard: RequestGuard,
 }
@@ -76,7 +76,7 @@ impl RequestEnd {
         }
     }
 
-    /// Records the data of an answer, and returns the side that answered. Stores a refusal under `id`, so that operators can look it up.
+    /// Records the data of an answer, and returns the side that answered. Stores a refusal under the request ID `id`, for `tidegate why`.
     pub(crate) fn answered(
         &mut self,
         answered: Answered,
@@ -161,7 +161,8 @@ impl RequestEnd {
         }
     }
 
-    /// Reads the cost in the part that was passed to the connection. No further part may be passed on before this function is ready.
+    /// Looks for the request's cost in the last part that was passed to the connection. The next part may be passed on only after this
+    /// function is ready.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &self.in_flight {
             Some(in_flight) => self
@@ -176,13 +177,14 @@ impl RequestEnd {
         self.in_flight.as_ref().is_some_and(InFlight::reads_body)
     }
 
-    /// Records that the client left before the end of the answer. Returns `None` if the rest of the answer need not be read.
+    /// Records that the client left before the end of the answer. Returns a permit to read the rest of the answer. `None` if no hold waits
+    /// for a cost in it, or if too many answers are read without their clients.
     fn client_left(&mut self) -> Option<ReadOn> {
         self.took = Some(self.started.elapsed());
         self.in_flight.as_ref()?.client_left()
     }
 
-    /// Reads the rest of the body without the client, until the gateway stops.
+    /// Reads the rest of the body after the client has left, until the gateway stops.
     async fn read_on(mut self, mut body: Body, mut stop: watch::Receiver<bool>, permit: ReadOn) {
         poll_fn(|context| self.poll_read(context)).await;
         if let Some(in_flight) = &self.in_flight {
@@ -208,7 +210,7 @@ impl RequestEnd {
         }
     }
 
-    /// Records that the answer was cut short because its client took it too slowly.
+    /// Records that the exchange was cut short, because the client took the answer or sent its body too slowly.
     pub(crate) fn too_slow(&mut self) {
         self.outcome = RequestOutcome::Slow;
     }
@@ -259,7 +261,7 @@ pub(crate) struct Ended {
     end: LateEnd,
 }
 
-/// The end of a request at the end of the answer's body. It waits until the cost in the last part has been read.
+/// Ends a request when the answer's body ends, but only after the cost in the last part has been read.
 #[derive(Debug)]
 struct LateEnd(Option<RequestEnd>);
 
@@ -268,14 +270,15 @@ impl Ended {
         Self::of(body, Some(end))
     }
 
-    /// If the body contains a cost, its rest is read even after the client has left, until `stops` becomes true.
+    /// Makes the gateway read the rest of the body even after the client has left, if the body contains a cost. The reading ends when
+    /// `stops` becomes true.
     pub(crate) fn until(mut self, stops: &watch::Receiver<bool>) -> Self {
         let reads_body = self.end.0.as_ref().is_some_and(RequestEnd::reads_body);
         self.stop = reads_body.then(|| stops.clone());
         self
     }
 
-    /// Returns the body of an answer that does not end its request.
+    /// Returns the body of an answer whose drop ends no request, such as the answer to a health check.
     pub(crate) const fn without_end(body: Body) -> Self {
         Self::of(body, None)
     }
@@ -291,7 +294,7 @@ impl Ended {
 }
 
 impl Drop for Ended {
-    /// Records the side that cut the body short. If the client left, the rest may be read without the client.
+    /// Records the side that cut the body short. If the client left, the gateway may read the rest of the body to find the cost.
     fn drop(&mut self) {
         let Some(cut) = self.body.cut() else {
             return;
@@ -319,7 +322,7 @@ impl Drop for Ended {
 
 impl Drop for LateEnd {
     /// Reads the cost in the last part in a new task. A connection drops the body before it sends the last part, so the task starts after
-    /// that.
+    /// the connection's current poll.
     fn drop(&mut self) {
         if let Some(mut end) = self.0.take_if(|end| !end.unread.is_empty()) {
             spawn_after_poll(async move { poll_fn(|context| end.poll_read(context)).await });

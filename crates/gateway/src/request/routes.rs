@@ -1,4 +1,4 @@
-//! Finds the first route that matches a request. With an index, a request need not be compared with each route.
+//! Finds the first route that matches a request. An index of hosts and paths saves the comparison of a request with each route.
 
 use std::sync::Arc;
 
@@ -93,8 +93,8 @@ impl<T> Routes<T> {
         &self.routes[at].1
     }
 
-    /// Returns the route of a request. A CORS preflight gets the route of the announced request if that route has `cors`. Otherwise it is
-    /// matched like any other OPTIONS request.
+    /// Returns the route of a request. A CORS preflight gets the route of the announced request if that route has `cors`. Otherwise the
+    /// preflight is matched like any other OPTIONS request.
     pub(crate) fn of<B>(
         &self,
         request: &Request<B>,
@@ -119,7 +119,7 @@ impl<T> Routes<T> {
         }
     }
 
-    /// Returns the first route that matches. The error is 405 if only the method does not match.
+    /// Returns the first route that matches. The error is 405 if a route matches in everything but its methods, and 404 if no route does.
     pub(crate) fn find(
         &self,
         target: &Target<'_>,

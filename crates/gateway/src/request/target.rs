@@ -12,20 +12,20 @@ use tidegate_net::head::{HeadCount, HeaderLines};
 use tidegate_net::host::host_of;
 use tidegate_net::path::{EncodedSlashes, PathError, normalize};
 
-/// The most bytes of a target. The bound applies to the path with its query, and to the authority.
+/// The most bytes of a target. The bound applies to the path with its query, and separately to the authority.
 const MAX_TARGET: usize = 8 * 1024;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
 /// The most bytes of all header names and values together.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 
-/// A request's host and path in their normalized spelling, for routes, keys and upstreams, and the request's query and headers.
+/// A request's host and path in their normalized spelling, with its query and headers. Routes, keys and upstreams use this spelling.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     /// The host in lower case, without its port.
     pub(crate) host: Cow<'a, str>,
     pub(crate) path: Cow<'a, str>,
-    /// Whether the path contains an encoded slash, which only some routes accept.
+    /// `Keep` if the path contains an encoded slash, which only some routes accept.
     pub(crate) encoded_slashes: EncodedSlashes,
     /// The query as the client sent it.
     pub(crate) query: Option<&'a str>,

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use tokio::task::yield_now;
 
-/// At most one part. The next part is taken only after this part has been read.
+/// A buffer for one part. The next part is taken only after this part has been read.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     part: Bytes,
@@ -61,7 +61,7 @@ impl Unread {
         let step = read(&self.part);
         self.part.advance(step);
         if self.part.is_empty() {
-            // Replaced, because an empty slice can keep a large buffer in memory.
+            // The part is replaced, because an empty slice can keep a large buffer in memory.
             self.part = Bytes::new();
         }
     }
