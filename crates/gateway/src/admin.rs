@@ -54,7 +54,8 @@ const HEADER: Duration = Duration::from_secs(5);
 const MAX_BUFFER: usize = 16 * 1024;
 /// The longest time that a connection may stay open.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// The age of a connection at which its stream ends, before [`LIFETIME`] cuts it off. After that, the browser reconnects.
+/// The age of a connection at which its stream of events ends. So the stream ends cleanly before [`LIFETIME`] closes the connection, and
+/// the browser reconnects.
 const STREAM: Duration = Duration::from_secs(55);
 
 /// The answer to a refused request.
@@ -136,7 +137,7 @@ async fn serve_connection(
 }
 
 impl Admin {
-    /// Answers a request. Refusals are counted and logged. A refused request without credentials is only counted, because a browser sends
+    /// Answers a request. Refusals are counted and logged. A 401 to a request without credentials is only counted, because a browser sends
     /// its first request without credentials.
     async fn answer(
         &self,

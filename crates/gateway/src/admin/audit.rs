@@ -1,4 +1,4 @@
-//! Records changes through the admin port: each makes a line of the log and an event of the status page.
+//! Records changes that operators make through the admin port, as lines of the log and as events of the status page.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ pub(super) struct Audit {
     pub(super) status: Arc<LiveStatus>,
 }
 
-/// Permits for changes that run at the same time. Further changes wait, and are dropped if their clients leave.
+/// Permits for changes that run at the same time. A further change waits, and is dropped if its client leaves meanwhile.
 static CHANGES: Semaphore = Semaphore::const_new(16);
 
 /// Runs a change and its audit to their end in a task of their own. Otherwise a change could be made without a line in the log, if its
@@ -81,7 +81,7 @@ impl Audit {
     /// reads the overrides.
     pub(super) async fn overridden(&self, changed: &[Changed]) {
         for (number, change) in changed.iter().enumerate() {
-            // Yields, so that requests are served during a long list.
+            // Yields, so that other requests are served while a long list is logged.
             if number % 100 == 99 {
                 tokio::task::yield_now().await;
             }

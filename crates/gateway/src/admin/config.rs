@@ -22,7 +22,7 @@ pub(crate) struct RunningConfig {
     since: String,
     /// The number of routes.
     routes: usize,
-    /// The limits that routes use.
+    /// The settings that determine the keys of each limit.
     pub(crate) limits: Vec<LimitKeys>,
     /// The `balance` of each upstream that a route uses.
     #[serde(default)]
@@ -42,8 +42,9 @@ pub(crate) struct RunningConfig {
 }
 
 impl RunningConfig {
-    /// Returns the keys whose values in `settings` differ from the values at this gateway's start. A reload with such values is refused.
-    /// The list is empty for a gateway of another version, because its fingerprints may differ for other reasons.
+    /// Returns the configuration keys whose values in `settings` differ from the values with which this gateway started. The gateway
+    /// refuses a reload that changes these values. The list is empty for a gateway of another version, because its fingerprints may differ
+    /// for other reasons.
     pub(crate) fn refuses(&self, settings: &Settings) -> Vec<&str> {
         if self.program != program::VERSION {
             return Vec::new();

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tidegate_telemetry::metrics::Format;
 
-/// The longest time that is spent on writing in each second. When it is used up, the last text is sent until the second ends.
+/// The time for writing the text in each second. When this time is used up, the text is kept, and is sent again until the second ends.
 const MOST: Duration = Duration::from_millis(250);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The text of each format that is sent again, because this second's time for writing is used up.
+/// The texts that are sent again while this second's time for writing is used up, one for each format.
 #[derive(Debug)]
 pub(super) struct MetricsPage(Mutex<Kept>);
 
@@ -27,7 +27,8 @@ impl MetricsPage {
         Self(Mutex::new(Kept::from(Instant::now())))
     }
 
-    /// Returns the text in this format. Calls `write`, unless this second's time for writing is used up.
+    /// Returns the text in this format. Calls `write`, unless a text of this format is kept because this second's time for writing is used
+    /// up.
     pub(super) fn text(&self, format: Format, write: impl FnOnce() -> String) -> Bytes {
         // Other requests wait for this lock, and may get the same text.
         let mut kept = self.0.lock();

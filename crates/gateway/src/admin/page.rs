@@ -39,7 +39,7 @@ impl Page {
         Self { status, streams }
     }
 
-    /// Answers with a part of the page for a user with these rights. A stream ends at `ends`, before its connection does.
+    /// Answers with a part of the page for a user with these rights. A stream ends at `ends`, before its connection is closed.
     pub(super) fn answer(
         &self,
         part: Part,
@@ -89,7 +89,8 @@ fn too_many_streams() -> Response<Bytes> {
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
-    /// Starts the stream. It keeps its permit and the connection's mark as a stream until it ends, or until its client stops reading.
+    /// Starts the stream. Keeps `held`, the permit and the connection's mark as a stream, until the stream ends or its client stops
+    /// reading.
     fn of(
         status: Arc<LiveStatus>,
         held: (OwnedSemaphorePermit, AdminStream),

@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// The most addresses that get a line within [`EVERY`].
 const MOST: usize = 64;
 
-/// The addresses that were refused recently.
+/// The addresses whose requests were refused recently.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<HashMap<IpAddr, Address>>);
 

@@ -1,7 +1,8 @@
 //! The session cookie of the status page. Its signature over the token's hash proves that the browser had the token. The cookie does not
 //! contain the token, and expires.
 //!
-//! A browser sends the cookie to every port of the host, so another service on the host may receive it. Its life is therefore bounded.
+//! A browser sends the cookie to every port of the host, so another service on the host may receive it. The cookie's life is therefore
+//! bounded.
 
 use std::time::{Duration, Instant};
 

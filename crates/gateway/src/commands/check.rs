@@ -110,8 +110,8 @@ fn too_many_connections(settings: &Settings) -> Option<String> {
     Some(format!("warning: {misfit}"))
 }
 
-/// Returns the effects of a reload on the running gateway: limits that start empty, overrides that lose their effect, and reasons to refuse
-/// the reload.
+/// Returns the effects of a reload on the running gateway: limits whose clients get the full quota again, overrides that lose their effect,
+/// and reasons to refuse the reload.
 fn changes_of_reload(
     settings: &Settings,
     running: &RunningConfig,
@@ -131,12 +131,12 @@ fn changes_of_reload(
     Ok(warnings)
 }
 
-/// Returns warnings about peers of the running gateway. A peer sends headers of proxies, although this configuration does not trust the
-/// peer, or a trusted peer sends no header with the client's address.
+/// Returns warnings about peers that the running gateway has reported. Such a peer either sends headers of proxies, although `settings`
+/// does not trust it, or is trusted and sends no header with the client's address.
 fn untrusted_proxies(settings: &Settings, port: &AdminPort) -> Result<Vec<String>, Failure> {
     let call = Call::get("/status.json?series=none");
     let status: Status = match port::ask(port, call) {
-        // A gateway of an older version does not have this document.
+        // A gateway of an older version does not serve `/status.json`.
         Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => return Ok(Vec::new()),
         answer => answer?,
     };

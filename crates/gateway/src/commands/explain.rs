@@ -313,7 +313,7 @@ fn written_statuses((first, last): &(u16, u16)) -> String {
     }
 }
 
-/// Formats the effects of a limit, except counting and rejecting.
+/// Formats the effects of a limit that are not usual. A usual limit counts every request, and rejects requests that exceed it.
 fn does(rule: &Rule) -> String {
     let mut does = String::new();
     if let Some(statuses) = &rule.count {

@@ -9,13 +9,13 @@ const LOCAL: &str = "gateway.yaml";
 /// The configuration that packages install.
 const SYSTEM: &str = "/etc/tidegate/gateway.yaml";
 
-/// Returns the files that `-c` names. Without `-c`, returns the file of the environment variable, of the current directory, or of the
-/// system.
+/// Returns the files that `-c` names. Without `-c`, returns the file that [`VARIABLE`] names. Without either, returns [`LOCAL`], or
+/// [`SYSTEM`] if only this file exists.
 pub(super) fn to_read(named: Vec<PathBuf>) -> Vec<PathBuf> {
     to_read_with(named, super::environment, Path::exists)
 }
 
-/// Returns the file that `init` writes. `init` writes the system's file only if `-c` names it.
+/// Returns the file that `init` writes. `init` writes [`SYSTEM`] only if `-c` or [`VARIABLE`] names it.
 pub(super) fn to_write(named: Vec<PathBuf>) -> Vec<PathBuf> {
     to_read_with(named, super::environment, |path| path == Path::new(LOCAL))
 }

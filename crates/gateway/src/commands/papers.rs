@@ -28,7 +28,7 @@ pub(super) fn completions(options: &Completions) {
     print(&String::from_utf8_lossy(&text));
 }
 
-/// Writes a page for the program and one for each command.
+/// Writes a manual page for the program, and a manual page for each command.
 pub(super) fn manual(options: &Manual) -> Result<(), Failure> {
     let folder: &Path = &options.folder;
     // The pages show only the release number, so that all builds of a release write the same pages.

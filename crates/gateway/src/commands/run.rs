@@ -109,7 +109,8 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that stop the gateway. All three complete the requests in flight, including SIGQUIT, as in nginx.
+/// The signals that stop the gateway. After each of the three, the gateway completes the requests in flight. For SIGQUIT, nginx does the
+/// same.
 #[derive(Debug)]
 pub(super) struct StopSignals {
     terminate: Signal,

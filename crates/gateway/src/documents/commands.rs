@@ -26,7 +26,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the arguments of a line that runs `tidegate`, with the program's name. `None` if it runs another program.
+/// Returns the arguments of a line that runs `tidegate`, with the program's name. `None` if the line runs another program.
 fn of_tidegate(words: &[String]) -> Option<Vec<String>> {
     let is_set = |word: &&String| word.contains('=') && !word.starts_with('-');
     let words: Vec<&String> = words.iter().skip_while(is_set).collect();

@@ -9,7 +9,7 @@ use tidegate_config::routes::HttpsPort;
 
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
-/// Returns the path and query without the first `count` segments of the path, however the segments are spelled.
+/// Returns the path and query without the first `count` segments of the path, whatever the names of these segments are.
 pub(super) fn without_segments(path: &PathAndQuery, count: usize) -> Option<PathAndQuery> {
     let mut slashes = path.path().match_indices('/').map(|(at, _)| at);
     match slashes.nth(count) {
@@ -36,7 +36,8 @@ pub(super) fn tell_prefix(headers: &mut HeaderMap, path: &PathAndQuery, count: u
     }
 }
 
-/// Returns a redirect to the same URL over TLS, with the same method and body. `None` if the request names no host.
+/// Returns a redirect (308) to the same URL over TLS. The client repeats its request there with the same method and body. `None` if the
+/// request names no host.
 pub(super) fn to_https(
     headers: &HeaderMap,
     uri: &Uri,

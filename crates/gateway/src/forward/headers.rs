@@ -114,7 +114,8 @@ fn remove_aliases(headers: &mut HeaderMap, read: &ReadHeaders) {
     });
 }
 
-/// Joins the cookies of a request into one line. HTTP/2 may send them as several lines, but HTTP/1 allows one (RFC 9113, 8.2.3).
+/// Joins the `Cookie` headers of a request into one header. An HTTP/2 client may send several, but HTTP/1 allows only one (RFC 9113,
+/// 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(COOKIE).iter();
     if cookies.nth(1).is_none() {
@@ -131,8 +132,8 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Adds the peer to the list of hops. Keeps the list that a peer sent only in the header from which the gateway reads hops, because trusted
-/// peers do not set the other header.
+/// Adds the peer to the list of hops in `X-Forwarded-For`, and in `Forwarded` if the gateway reads addresses from `Forwarded`. Removes a
+/// list from the header that the gateway does not read. Trusted proxies do not set this header, so a client could forge the list.
 fn tell_hops(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Origin { peer, clients, .. } = origin;
     let peer = peer.to_canonical();
@@ -182,7 +183,7 @@ fn is_open(headers: &HeaderMap) -> bool {
     quotes.count() % 2 == 1
 }
 
-/// Sets the header with the client's name. Removes a header of that name that the client sent.
+/// Sets the header that `forward_client` names to the client's name. Removes this header if the client itself sent it.
 fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
     let Some(name) = &origin.clients.forward_client else {
         return;
@@ -197,7 +198,7 @@ fn tell_client(headers: &mut HeaderMap, origin: &Origin<'_>) {
     }
 }
 
-/// Appends an element to a list header, as a single line.
+/// Appends an element to a header whose value is a list. Joins several headers of this name into one.
 fn append(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
     let mut line = match headers.entry(name) {
         Entry::Vacant(none) => {

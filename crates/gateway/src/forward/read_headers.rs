@@ -21,7 +21,7 @@ pub(crate) struct ReadHeaders {
 }
 
 impl ReadHeaders {
-    /// Returns the headers of these client sources and of a route with these rules. The headers in `matched` choose routes.
+    /// Returns the headers that these client sources and the rules of a route read, and the headers in `matched`, which choose routes.
     pub(crate) fn new(clients: &Clients, rules: &[Rule], matched: &[HeaderName]) -> Self {
         let costs = rules.iter().filter_map(|rule| match &rule.cost {
             Cost::Header { name, .. } => Some(name),

@@ -83,8 +83,8 @@ struct BrokenOff {
 }
 
 impl Streaming {
-    /// Returns the least rate that the client must keep. `None` in a gRPC call, in which both sides may send at any time, because the
-    /// upstream may be the slow side.
+    /// Returns the least rate that the client must keep. `None` during the answer to a gRPC call. Both sides may send at any time then, so
+    /// the client may be waiting for the upstream.
     fn least_rate(&self) -> Option<LeastRate> {
         let talking = self.body_state.is_talking();
         self.bounds.slow.filter(|_| !talking)
@@ -101,7 +101,7 @@ impl Streaming {
         }
     }
 
-    /// Ready with the kind of failure when the client has sent no bytes for too long, or is too far behind the least rate.
+    /// Is ready when the client has sent no bytes for too long, or is too far behind the least rate. Returns which of the two happened.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<BodyPhase> {
         let since = *self.waiting.get_or_insert_with(Instant::now);
         let left = self.least_rate().map(|least| self.pace.left(least));

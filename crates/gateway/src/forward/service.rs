@@ -66,7 +66,7 @@ pub(crate) fn forward(
 }
 
 impl Forwarding {
-    /// Returns whether forwarding needs the client's name, which the limits then put into the request.
+    /// Returns whether forwarding needs the client's name. If so, the limits write the client into the [`RequestContext`].
     pub(crate) fn needs_client(&self) -> bool {
         let sticky = self.upstream.settings().sticky.as_ref();
         matches!(sticky, Some(Sticky::Hash(HashedPart::Client)))
@@ -115,7 +115,7 @@ impl Forwarding {
         let mut response = match answer {
             Ok(response) => response,
             Err(problem) => {
-                // Even if the client caused the failure, the upstream may have processed the request.
+                // The upstream may have processed the request, even if the client caused the failure. So the limits charge reserved units.
                 transmission.iter().for_each(Transmission::unanswered);
                 problem.respond()
             }
@@ -194,7 +194,7 @@ impl Forwarding {
         }
         let slow = self.settings.timeouts.slow;
         let body = match is_bounded {
-            // Boxed, because most upstreams have no bound, and their requests should not reserve memory for this future.
+            // Boxed, because most upstreams have no `max_connections`, and their requests should not reserve memory for this future.
             true => Body::ahead(
                 Box::pin(ReadAhead::start(body, self.upstream.answers())).await,
                 slow,
@@ -203,7 +203,7 @@ impl Forwarding {
         };
         let mut body = body.counted(self.body_costs.clone());
         if has_no_body(head.status) {
-            // Such an answer has no body, but an HTTP/2 client would wait for a body of this length (RFC 9110, 8.6).
+            // An answer with this status has no body, but an HTTP/2 client would wait for a body of the given length (RFC 9110, 8.6).
             head.headers.remove(CONTENT_LENGTH);
         }
         if (method == Method::HEAD || has_no_body(head.status)) && !body.is_end_stream() {
@@ -236,7 +236,7 @@ impl Forwarding {
         Ok(response.map(|_| Body::tunnel(tunnel)))
     }
 
-    /// Changes the client's request into the gateway's own request.
+    /// Changes the client's request into the request for the upstream. Returns the state of the request's body, too, if it has one.
     fn prepare(
         &self,
         mut request: Request<ClientBody>,
@@ -298,7 +298,8 @@ impl Forwarding {
         (Request::from_parts(head, body), Some(body_state))
     }
 
-    /// Returns the client's address, by which an upstream with a bound divides its places among clients. Without a bound, returns 0.0.0.0.
+    /// Returns the client's address if the upstream has `max_connections`, because `max_connections_per_ip` divides the connections among
+    /// addresses. Otherwise returns 0.0.0.0.
     fn address(&self, request: &Request<ClientBody>, info: &RequestInfo) -> IpAddr {
         let is_bounded = self.upstream.is_bounded();
         let peer = is_bounded.then(|| info.connection.peer());

@@ -1,4 +1,4 @@
-//! Switches of protocols: the client's request, and the upstream's consent.
+//! Switches of protocols, for example to WebSocket: the client's request, and the upstream's consent.
 //!
 //! The gateway sends its own request to the upstream, and tunnels no bytes until the upstream has agreed to the client's protocol. HTTP/2
 //! has no switch of protocols, and extended CONNECT (RFC 8441) is not supported.

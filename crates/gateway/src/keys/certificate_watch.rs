@@ -1,4 +1,4 @@
-//! Loads certificates that are renewed on disk, without a restart. The next client receives the new certificate.
+//! Loads certificates that are renewed on disk, without a restart. The next client that connects receives the new certificate.
 
 use std::sync::Arc;
 

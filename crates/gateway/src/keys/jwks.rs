@@ -31,7 +31,7 @@ use tidegate_telemetry::metrics::JwksMetrics;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// The most bytes of a key set.
 const MAX_SET: usize = 256 << 10;
-/// The longest time until the retry after a first failure. Each further failure doubles this time.
+/// The longest time until the retry after a first failure. Each further failure doubles this time, up to the set's `refresh`.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The shortest time between two early fetches, which are made because a token names an unknown key.
 const EARLY: Duration = Duration::from_secs(10);
@@ -146,8 +146,8 @@ impl Jwks {
         }
     }
 
-    /// Returns the time until the next retry after this number of consecutive failures. The time grows, and is random, so that gateways do
-    /// not retry together.
+    /// Returns the time until the next retry after this number of consecutive failures. The time doubles with each failure. A part of the
+    /// time is random, so that gateways do not retry at the same moment.
     fn retry_after(&self, failures: u32) -> Duration {
         let doubled = FIRST_RETRY.saturating_mul(1 << (failures - 1).min(20));
         let half = doubled.min(self.settings.refresh) / 2;

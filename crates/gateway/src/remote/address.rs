@@ -51,7 +51,7 @@ impl Address {
         }
     }
 
-    /// Returns the address of a port that is bound to `bound`.
+    /// Returns the address of an admin port that is bound to `bound`.
     pub(crate) fn of(bound: SocketAddr) -> Self {
         Self {
             name: bound.to_string(),

@@ -149,7 +149,7 @@ impl Question {
             text.push_str(&clean(&format!("note: {}: {note}", shown.name)));
             text.push('\n');
         }
-        // Gateways of earlier versions do not send this field.
+        // Gateways of earlier versions do not send the field `kept`.
         text.push_str(shown.kept.map_or("", note));
         crate::remote::print(&text);
         Ok(())

@@ -62,7 +62,7 @@ impl TokenSource {
             let address = Address::of(settings.admin.address);
             return Ok(vec![AdminPort { address, token }]);
         }
-        // With a URL, the configuration is optional. If it cannot be read, its token is not sent.
+        // With a URL, the configuration is optional. If the configuration cannot be read, its token is not sent.
         let token = token.or_else(|| load(config).ok()?.0.admin.token);
         let mut ports = Vec::new();
         for url in urls {
@@ -94,7 +94,7 @@ impl AdminPort {
     }
 }
 
-/// Adds a hint about the option that makes the configuration unnecessary.
+/// Adds a hint about the option `--admin`, with which the command needs no configuration.
 fn with_remedy(failure: Failure) -> Failure {
     let message = failure.message.trim_end();
     Failure {
