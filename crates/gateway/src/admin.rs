@@ -265,7 +265,7 @@ impl Admin {
 
 /// Returns an answer in JSON, which is not cached.
 fn json(document: &impl Serialize) -> Response<Bytes> {
-    // JSON of numbers and strings cannot fail.
+    // Writing numbers and strings as JSON cannot fail.
     let mut response = Response::new(serde_json::to_vec(document).unwrap_or_default().into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -70,11 +70,11 @@ pub(crate) struct Stack {
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) name: Arc<str>,
-    /// The pattern of its path, as in the configuration.
+    /// The pattern of the route's path, as in the configuration.
     pub(crate) pattern: Arc<str>,
     pub(crate) limits: RateLimitLayer,
     pub(crate) forwarding: Arc<Forwarding>,
-    /// The CORS headers of its answers, if the configuration has them.
+    /// The CORS headers of the route's answers, if the configuration has `cors` for the route.
     pub(crate) cors: Option<Cors>,
     /// Headers that the gateway adds to its own answers.
     pub(crate) own_headers: OwnHeaders,
@@ -151,7 +151,7 @@ impl Stack {
             true => Err(CERTIFICATE_ENDED),
             false => Target::of(&request),
         };
-        // Proxies: mistakes in their configuration are reported to the operator.
+        // Proxies: a peer whose headers show a mistake in the configuration of proxies is reported to the operator.
         let is_unnamed = target
             .as_ref()
             .is_ok_and(|target| self.check_proxy(target, connection));

@@ -112,7 +112,7 @@ impl LiveStatus {
             let view = self.view(&snapshot);
             let mut status = self.with_board(&view, |board| board.document(&view));
             status.overrides = self.overrides.document(&snapshot.budgets.overrides.plans);
-            // JSON of numbers and strings cannot fail.
+            // Writing numbers and strings as JSON cannot fail.
             let json = |status: &Status| serde_json::to_vec(status).unwrap_or_default().into();
             *written = Written {
                 tick,

@@ -30,7 +30,7 @@ impl MetricsPage {
     /// Returns the text in this format. Calls `write`, unless a text of this format is kept because this second's time for writing is used
     /// up.
     pub(super) fn text(&self, format: Format, write: impl FnOnce() -> String) -> Bytes {
-        // Other requests wait for this lock, and may get the same text.
+        // The lock is held while `write` runs. Requests that wait for the lock may then get the same text.
         let mut kept = self.0.lock();
         let started = Instant::now();
         kept.text(started, format, || {

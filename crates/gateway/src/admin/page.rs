@@ -84,7 +84,7 @@ fn too_many_streams() -> Response<Bytes> {
     )
 }
 
-/// The stream of the status as server-sent events, one after each sample.
+/// The stream of the status as server-sent events. Each sample of the counters causes one event.
 #[derive(Debug)]
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 

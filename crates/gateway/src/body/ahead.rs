@@ -1,5 +1,5 @@
-//! An answer that the gateway reads ahead of a slow client. So other requests can use its connection early, if the upstream has
-//! `max_connections`.
+//! An answer that the gateway reads ahead of a slow client, if the upstream has `max_connections`. So the connection to the upstream is
+//! soon free for other requests.
 //!
 //! At most [`MAX_AHEAD`] bytes of an answer wait in the buffer. A smaller answer frees its connection when the upstream has sent it. A
 //! larger answer is read at the rate at which its client takes it.

@@ -15,9 +15,9 @@ use crate::keys::jwks::Jwks;
 use tidegate_config::{Settings, StoreSettings};
 use tidegate_upstream::{ServerSettings, reach};
 
-/// The longest time for one decision, not counting the time to connect.
+/// The longest time for one decision of Redis, not counting the time to connect.
 const REDIS: Duration = Duration::from_secs(2);
-/// The longest time for all decisions.
+/// The longest time for all decisions of Redis together.
 const ALL_OF_REDIS: Duration = Duration::from_secs(10);
 /// The most servers that are tried at the same time.
 const AT_ONCE: usize = 32;

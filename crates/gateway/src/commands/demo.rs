@@ -47,7 +47,7 @@ async fn demo() -> Result<(), Failure> {
         return Ok(());
     };
     let text = requests_to_try(address, admin);
-    // Not awaited, because standard output may be a pipe that is not read.
+    // The task is not awaited, because standard output may be a pipe that no process reads.
     tokio::task::spawn_blocking(move || super::print(&text));
     tokio::select! {
         ended = run::until_stopped(gateway, stop) => ended,

@@ -32,7 +32,7 @@ impl Cause {
 /// Files with their stamps; `None` if a file does not exist.
 type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
 
-/// Waits for causes to reload.
+/// Waits for signals and for changes of files, which cause reloads.
 #[derive(Debug)]
 pub(super) struct Reloads {
     path: PathBuf,

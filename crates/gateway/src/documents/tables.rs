@@ -116,7 +116,7 @@ fn every_key_of_the_configuration_has_a_row_and_every_row_a_key() {
     let schema = tidegate_config::schema();
     let mut there = Names::new();
     keys(&schema, &schema, "", &mut there);
-    // These keys occur in several places of the configuration, which share one row.
+    // Each of these keys occurs in several places of the configuration, and all places share one row.
     let again = [
         "routes.headers.",
         "routes.reject.",

@@ -51,7 +51,7 @@ pub(super) struct BodyBounds {
     pub(super) cuts: Counter,
 }
 
-/// Streams `inner` within `bounds`, and records in `body_state` how it ends.
+/// Streams `inner` within `bounds`, and records in `body_state` how the body ends.
 pub(super) fn streaming(
     inner: ClientBody,
     version: Version,

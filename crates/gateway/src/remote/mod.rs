@@ -1,7 +1,7 @@
 //! Commands that call running gateways through their admin ports.
 //!
 //! - `address` is the address of an admin port.
-//! - `port` makes one call with the port's token.
+//! - `port` sends one call to an admin port, with the port's token.
 //! - `client`, `health`, `overrides`, `top` and `why` are the commands.
 
 mod address;

@@ -15,9 +15,9 @@ use crate::remote::Failure;
 use crate::remote::client::note;
 use crate::remote::port::{self, AdminPort, Call, TokenSource};
 
-/// The most overrides in a call that sets them.
+/// The most overrides that one call sets.
 const PAGE: usize = 1_000;
-/// The most overrides in an answer that lists them.
+/// The most overrides that one answer lists.
 const PART: usize = 5_000;
 /// The most bytes that are read from a file.
 const MAX_FILE: u64 = 256 << 20;
@@ -104,7 +104,7 @@ pub(crate) fn all(port: &AdminPort) -> Result<ShownList, Failure> {
 ///
 /// # Errors
 ///
-/// The errors of [`all`], except the answer of a gateway without overrides.
+/// The errors of [`all`], except the answer 404, which shows that the gateway has no overrides.
 pub(crate) fn if_any(port: &AdminPort) -> Result<Vec<Shown>, Failure> {
     match all(port) {
         Err(failure) if failure.answer == Some(StatusCode::NOT_FOUND) => Ok(Vec::new()),

@@ -76,7 +76,7 @@ impl Health {
         is_check(Some(&self.path), request.method(), request.uri().path())
     }
 
-    /// Answers a check.
+    /// Answers a health check with 200. Answers 503 if the gateway drains, or cannot serve requests.
     pub(crate) async fn answer(
         &self,
         drains: bool,

@@ -8,7 +8,7 @@ use tidegate_tower::{AnswerBody, Reject};
 
 use crate::body::Body;
 
-/// An error that the gateway answers without a limit's refusal: its status, an `error` for programs and a `detail` for people.
+/// An error answer of the gateway that no limit caused: its status, an `error` for programs and a `detail` for people.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,

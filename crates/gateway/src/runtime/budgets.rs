@@ -91,8 +91,8 @@ impl Budgets {
                     continue;
                 }
                 let key = self.key(rule, policy, &nobody);
-                // Budgets under an override are left out. They would be read with numbers that are not the override's, and this would
-                // change their time to live.
+                // Budgets under an override are left out, because a read needs the override's own numbers. A read with other numbers would
+                // change the time to live of such a budget.
                 charges.extend(rule.configured().map(|limit| Charge {
                     limit,
                     key,
@@ -112,7 +112,7 @@ impl Budgets {
         Ok(used)
     }
 
-    /// Returns the client's budgets from the store. If the store does not answer, returns the numbers that this gateway alone has.
+    /// Returns the client's budgets from the store. If the store does not answer, returns the numbers in this gateway's memory.
     async fn report(&self, budgets: Found<'_>) -> Report {
         let charges = budgets.charges();
         let own = budgets.own.iter();
@@ -275,7 +275,7 @@ impl Own<'_> {
         }
     }
 
-    /// Returns the budget by the numbers that this gateway alone has, for reports while the store does not answer.
+    /// Describes the budget with the numbers in this gateway's memory, for a report while the store does not answer.
     fn standing_here(&self, view: &LocalView) -> Standing {
         let decides = match (self.limit.mode(), self.limit.on_failure()) {
             (Mode::Local, _) => Decides::Gateway,

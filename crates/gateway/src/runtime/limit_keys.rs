@@ -25,7 +25,7 @@ pub(crate) struct LimitKeys {
     ipv6_prefix: Option<u8>,
     /// The routes that list the limit. Empty if the limit does not count per route.
     routes: Vec<String>,
-    /// The plans that change the limit's numbers, and so have budgets of their own.
+    /// The plans with numbers of their own for this limit. Clients of such a plan have separate budgets.
     #[serde(default)]
     plans: Vec<String>,
 }

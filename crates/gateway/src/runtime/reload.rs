@@ -74,7 +74,8 @@ impl Reloader {
         self.0.current.load().version.clone()
     }
 
-    /// Loads a configuration with the same fixed settings, and applies it as soon as the gateway runs.
+    /// Loads a configuration and applies it, as soon as the gateway runs. `load` refuses changes of the settings that only a restart
+    /// changes.
     ///
     /// Connections stay open. Requests that have begun keep the old settings, and later requests use the new settings. `load` may block
     /// while it reads files.

@@ -61,8 +61,8 @@ impl SharedSecret {
         self.hasher.clone()
     }
 
-    /// Compares the secret with the secret in Redis, and allows decisions by Redis if they agree. If Redis does not answer, keeps the
-    /// previous result.
+    /// Compares the secret with the secret in Redis, and allows decisions by Redis if both secrets are equal. If Redis does not answer,
+    /// keeps the previous result.
     pub(crate) async fn settle(&mut self, store: &RedisStore) -> Result<(), StoreError> {
         store.set_agreement(self.agreement);
         let value = store.shared_secret(&self.own).await?;

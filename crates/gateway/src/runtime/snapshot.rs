@@ -46,7 +46,7 @@ pub(crate) struct Snapshot {
     pub(crate) limit_keys: Vec<LimitKeys>,
     /// Fingerprints of the settings that a reload cannot change.
     pub(crate) fixed: BTreeMap<String, String>,
-    /// The version of the configuration's text.
+    /// The version of the configuration. The same text has the same version.
     pub(crate) version: String,
     pub(crate) since: Timestamp,
 }
