@@ -151,7 +151,7 @@ fn untrusted_proxies(settings: &Settings, port: &AdminPort) -> Result<Vec<String
     Ok(warnings)
 }
 
-/// Returns a warning for each plan that overrides name and this configuration lacks.
+/// Returns a warning for each plan that overrides name but `settings` does not define.
 fn lost_plans(settings: &Settings, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, usize>::new();
     let named = overrides.iter().filter_map(|it| it.plan.as_deref());
@@ -167,7 +167,7 @@ fn lost_plans(settings: &Settings, overrides: &[Shown]) -> Vec<String> {
     lost.into_iter().map(warning).collect()
 }
 
-/// Returns a warning for each limit for which overrides have numbers that this configuration cannot use.
+/// Returns a warning for each limit for which overrides have numbers that cannot be used under `settings`.
 fn lost_numbers(settings: &Settings, overrides: &[Shown]) -> Vec<String> {
     let mut lost = BTreeMap::<&str, (usize, String)>::new();
     for (limit, text) in overrides

@@ -15,7 +15,7 @@ use tidegate_telemetry::log::Log;
 /// The reference configuration, which is compiled in, so that the demo needs no file.
 const CONFIGURATION: &str = include_str!("../../../../gateway.yaml");
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until SIGTERM, SIGINT or SIGQUIT.
 pub(super) fn run() -> Result<(), Failure> {
     descriptors::raise_limit();
     run::run_all(demo())
@@ -32,7 +32,7 @@ async fn demo() -> Result<(), Failure> {
     let (mut settings, _) = parsed.map_err(Failure::usage)?;
     // Every client on this machine is trusted here, so that requests to the demo can name their own addresses.
     settings.clients.trusted = TrustedProxies::new(loopback());
-    // The log would fill the terminal with requests of the demo's own clients.
+    // The access log would fill the terminal with requests of the demo's own clients.
     settings.log.access = None;
     let _log = Log::start(&settings.log.level, settings.log.format).map_err(Failure::usage)?;
     let gateway = Gateway::start(settings).await.map_err(|error| match error {

@@ -295,7 +295,7 @@ fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
         return format!("; reserves {cost} until {place} says what it costs{missing}");
     }
     match cost {
-        // A limit that only observes does not refuse this request.
+        // A limit that only observes refuses no request, even if the cost exceeds its capacity.
         cost if cost > capacity && rule.limit.is_observed() => {
             "; not charged, for it never fits".to_owned()
         }

@@ -147,7 +147,7 @@ pub fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let message = failure.message.trim_end();
-    // Messages about the configuration already begin with this word.
+    // Messages about the configuration already begin with `error: `.
     let word = match message.starts_with("error: ") {
         true => "",
         false => "error: ",

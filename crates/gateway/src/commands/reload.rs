@@ -56,7 +56,7 @@ impl Reloads {
         })
     }
 
-    /// Reloads at each cause, until the future is dropped.
+    /// Reloads at each SIGHUP and at each change of a watched file, until the future is dropped.
     pub(super) async fn follow(mut self, reloader: Reloader) -> ! {
         let mut every = tokio::time::interval(EVERY);
         loop {

@@ -109,7 +109,7 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that stop the gateway. After each of the three, the gateway completes the requests in flight. For SIGQUIT, nginx does the
+/// The signals that stop the gateway. After any of the three, the gateway completes the requests in flight. For SIGQUIT, nginx does the
 /// same.
 #[derive(Debug)]
 pub(super) struct StopSignals {

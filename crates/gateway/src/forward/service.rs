@@ -115,7 +115,8 @@ impl Forwarding {
         let mut response = match answer {
             Ok(response) => response,
             Err(problem) => {
-                // The upstream may have processed the request, even if the client caused the failure. So the limits charge reserved units.
+                // The upstream may have processed the request, even if the client caused the failure. So the limits charge the units that
+                // the request reserved.
                 transmission.iter().for_each(Transmission::unanswered);
                 problem.respond()
             }

@@ -72,7 +72,7 @@ async fn watch(
     report: impl Fn(Result<usize, String>, bool),
 ) {
     let mut every = tokio::time::interval(EVERY);
-    // The file was read at the start. The first check reads it again, so that a change in between is not missed.
+    // The file was read at the start. The first check reads it again, so that a change between the two reads is not missed.
     let mut previous = None;
     loop {
         every.tick().await;

@@ -62,11 +62,12 @@ enum FetchError {
 }
 
 impl Jwks {
-    /// Makes the client. Takes the keys from the set in `before` with the same URL, so that tokens are accepted before the first fetch.
+    /// Makes the HTTP client. Takes the keys from the set in `before` with the same URL, so that tokens are accepted before the first
+    /// fetch.
     ///
     /// # Errors
     ///
-    /// The set names no certificate authority, and this machine trusts none.
+    /// `jwks_ca` is not configured, and this machine trusts no certificate authority.
     pub(crate) fn new(settings: JwksSettings, before: &[Arc<Self>]) -> io::Result<Self> {
         let connector = connector(&settings)?;
         // No connection is kept idle, because the next fetch is much later.
