@@ -26,9 +26,9 @@ use crate::refusal;
 use crate::service::Service;
 use crate::settings::ListenerName;
 
-/// The most handshakes that one address may have open. A browser or a company behind one address needs fewer.
+/// The most TLS handshakes that one client address may have open at a time. A browser, or a company behind one address, needs fewer.
 const MAX_HANDSHAKES: usize = 256;
-/// The pause before the next accept when the system has no file descriptor left.
+/// The pause before the next accept after an error that affects all clients, such as a shortage of file descriptors.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 /// Accepts and serves the connections of one listener.
@@ -66,7 +66,7 @@ impl<S: Service> Acceptor<S> {
                 Ok(permit) => permit,
                 Err(reason) => {
                     common.metrics.refused(reason);
-                    // Answers only on a listener without TLS: a client that speaks TLS would not understand the answer.
+                    // The refusal is sent only on a listener without TLS: a client that speaks TLS cannot read the answer.
                     let service = common.service.load();
                     if let Some(None) = service.settings().protection(self.listener) {
                         refusal::send(socket, &common.refusal);
@@ -90,7 +90,7 @@ impl<S: Service> Acceptor<S> {
         }
         let service = self.common.service.load();
         let settings = service.settings();
-        // Without TLS, the connection is accepted: the answer to its request gives the reason.
+        // A listener without TLS accepts the connection of a denied client, because the answer to its request gives the reason.
         if is_denied(&**service, ip) && matches!(settings.protection(self.listener), Some(Some(_)))
         {
             return Err(ConnectionRefusal::Denied);
@@ -98,7 +98,7 @@ impl<S: Service> Acceptor<S> {
         let fits = descriptors::shares().clients;
         let bounds = Bounds {
             total: settings.max_connections.min(fits),
-            // A proxy connects for many clients, so it has no bound of its own.
+            // A trusted proxy connects for many clients, so `max_connections_per_ip` does not apply to its address.
             of_ip: settings
                 .max_connections_per_ip
                 .filter(|_| !service.is_proxy(ip))
@@ -117,7 +117,7 @@ impl<S: Service> Acceptor<S> {
     /// Returns a permit for one handshake. Handshakes are bounded, because each costs a signature or waits for its client.
     fn begin_handshake(&self, service: &S, peer: Peer) -> Result<ConnectionPermit, HandshakeError> {
         let ip = peer.address.ip();
-        // Checks only a named client: the address of the connection was checked when it was accepted.
+        // Checks only a client that a PROXY protocol header names. The address of the connection itself was checked at the accept.
         if peer.is_named && is_denied(service, ip) {
             return Err(HandshakeError::Denied);
         }
@@ -144,7 +144,7 @@ impl<S: Service> Acceptor<S> {
         let timeouts = settings.timeouts;
         let activity = Activity::new(timeouts.header, timeouts.idle);
         let stream = ClientStream::new(socket, activity.clone(), permit);
-        // The first bytes carry the peer and the protocol. The header timeout applies to them.
+        // The first bytes show the peer (PROXY protocol) and the HTTP version. They must come within the header timeout.
         let expects_header = settings.proxy_protocol && service.is_proxy(peer.address.ip());
         let begin = |peer| self.begin_handshake(&service, peer);
         let untrusted = &common.metrics.untrusted_proxies;
@@ -155,7 +155,7 @@ impl<S: Service> Acceptor<S> {
         let ended = tokio::select! {
             biased;
             ended = timeout(timeouts.header, handshake) => ended,
-            // A connection without a request counts as idle.
+            // A connection without a request counts as idle, so a stop or a shortage of memory closes it.
             () = last_call(stop_asked(&mut drain)) => return,
             () = last_call(memory_short(&mut pressure)) => {
                 common.metrics.idle_closed.inc();
@@ -168,7 +168,8 @@ impl<S: Service> Acceptor<S> {
                 return;
             }
             Ok(Ok(handshake)) => {
-                // Frees the old service after a reload: otherwise it would live until this connection ends.
+                // Drops the references to the service. Otherwise a service that a reload replaces would stay in memory until this
+                // connection ends.
                 drop((service, tls));
                 let connection = Connection {
                     facts: Arc::new(Facts {

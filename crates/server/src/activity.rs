@@ -1,4 +1,4 @@
-//! The state of a connection, and the deadlines that follow from it.
+//! The state of a client connection, and the ends of its header timeout and idle timeout.
 
 mod progress;
 
@@ -17,18 +17,18 @@ use crate::heads::Heads;
 pub(crate) use progress::Wait;
 
 /// The time without a request after which an HTTP/1 connection rests: it drops hyper's state and keeps only its socket. Most clients send
-/// their next request sooner. Creating hyper's state again after a rest takes about the time of one request.
+/// their next request sooner. To create hyper's state again for the next request takes about the time of one request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
 ///
-/// Reads and requests only store numbers here. The watchdog is the only timer of a connection. It checks the numbers when the earliest
-/// deadline could have passed. So a request needs no timer.
+/// Reads and requests only store times and counts here. The watchdog is the only timer of a connection. It checks these numbers when the
+/// earliest timeout could be over, so a request needs no timer of its own.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// Counts the heads of requests, and the heads that became requests.
+    /// The number of request heads that came, and the number of heads that became requests.
     pub(crate) heads: Heads,
-    /// The bytes of control frames that the client may send because it took answers (HTTP/2).
+    /// HTTP/2: the bytes of control frames that the client may send because it took parts of answers.
     pub(crate) allowance: Allowance,
     /// Set while a write waits for the client to take bytes.
     pub(crate) write_stalls: Flag,
@@ -38,13 +38,13 @@ pub(crate) struct Activity {
     pub(crate) is_closed: Flag,
     /// Set if the connection is a tunnel, in which each side may close at any time.
     pub(crate) is_tunnel: Flag,
-    /// Set when the next answer is the last of the connection.
+    /// Set when the server begins to end the connection. In HTTP/1, the next answer is the last one.
     pub(crate) drains: Flag,
-    /// Set when the client has had time to notice that the connection ends. Then the server waits only for requests under way, not for
-    /// further ones.
+    /// Set when the client has had time to notice that the connection ends. After that, the server completes the requests under way and
+    /// waits for no further request.
     pub(crate) is_last_call_over: Flag,
-    // In HTTP/1, all bytes between requests belong to a head. In HTTP/2, bytes between requests may be other frames, so they start no
-    // deadline.
+    // In HTTP/1, all bytes between requests belong to a head. In HTTP/2, these bytes may be other frames, so they do not start the header
+    // timeout.
     is_http2: Flag,
     opened: Instant,
     // The time when the connection last became idle, in milliseconds since `opened`.
@@ -58,9 +58,9 @@ pub(crate) struct Activity {
     least_rate: AtomicU64,
     // The longest time that the client may be behind `least_rate`, in milliseconds.
     least_after: AtomicU64,
-    // Whether the next poll is to read the socket's state.
+    // Whether the next poll must read the TCP state of the socket, such as the number of acknowledged bytes.
     asks: Flag,
-    // The bytes that the client had acknowledged when the socket's state was last read.
+    // The number of bytes that the client had acknowledged when the TCP state of the socket was last read.
     acknowledged: AtomicU64,
     header: Duration,
     idle: Duration,
@@ -68,7 +68,7 @@ pub(crate) struct Activity {
 
 /// There is no request body, or all of it was read.
 const NO_BODY: u64 = 0;
-/// The body is being read, perhaps even after the answer. The reader of the body has its own deadlines.
+/// The body is being read, perhaps even after the answer. The reader of the body has its own timeouts, so the watchdog checks none.
 const BODY_IS_READ: u64 = 1;
 /// The reader dropped the body before its end.
 const BODY_IS_LEFT: u64 = 2;
@@ -87,7 +87,7 @@ pub(crate) enum Watch {
     Until(Instant),
     /// The connection may rest: it has had no work for [`REST`].
     Rest,
-    /// End the connection: it has been silent, or slow, for too long.
+    /// End the connection: its idle timeout or its header timeout is over.
     Expired,
 }
 
@@ -156,7 +156,7 @@ impl Activity {
         Duration::from_millis(self.elapsed().saturating_sub(since))
     }
 
-    /// Whether the connection has no request, no tunnel and no write that waits.
+    /// Whether the connection has no request, no tunnel and no write that waits for the client.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.is_busy() && !self.write_stalls.is_set() && !self.is_tunnel.is_set()
     }
@@ -166,7 +166,7 @@ impl Activity {
         self.requests.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the next byte from an HTTP/1 client belongs to a head: there is no tunnel, no request under way, and no unread rest of a
+    /// Whether the next byte from an HTTP/1 client belongs to a head: there is no tunnel, no request under way, and no unread part of a
     /// body.
     pub(crate) fn awaits_head(&self) -> bool {
         self.body_state() == NO_BODY && !self.has_requests() && !self.is_tunnel.is_set()
@@ -215,8 +215,8 @@ impl Activity {
         self.in_body.load(Ordering::Relaxed) & BODY_STATE
     }
 
-    /// Sets the least rate at which the client must take the next answer. An HTTP/2 connection gets the lowest rate of all its answers, and
-    /// each answer also has its own rate.
+    /// Sets the least rate at which the client must take the next answer. The writes of an HTTP/2 connection must reach the lowest rate of
+    /// all its answers. In addition, `stream.rs` checks the rate of each answer.
     pub(crate) fn answers_at(&self, least: Option<LeastRate>) {
         let after = least.map_or(0, |least| least.after.as_millis());
         let after = u64::try_from(after).unwrap_or(u64::MAX);
@@ -244,8 +244,8 @@ impl Activity {
         self.idle_since.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the next byte begins a head, all answers are sent, and further requests may come. Otherwise the connection may not rest:
-    /// after a rest, remaining bytes of a body would be read as a request.
+    /// Whether the next byte begins a head, all answers are sent, and further requests may come. Only such a connection may rest: with its
+    /// state dropped, hyper would read remaining bytes of a body as a request.
     fn is_done(&self) -> bool {
         let not = [
             &self.is_closed,
@@ -256,7 +256,7 @@ impl Activity {
         self.body_state() == NO_BODY && !not.iter().any(|not| not.is_set())
     }
 
-    // Never 0: 0 means "no head".
+    // Returns the milliseconds since `opened`, plus 1. The result is never 0, because 0 in `head_since` means "no head".
     fn elapsed(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
@@ -266,8 +266,8 @@ impl Activity {
 #[derive(Debug)]
 pub struct RequestGuard(Arc<Activity>);
 
-/// The body of a request while it is read. If it is dropped before the end of the body, the connection does not rest before the next
-/// request.
+/// Tracks the body of a request while it is read. If the value is dropped before the end of the body, the connection cannot rest until the
+/// next request.
 #[derive(Debug)]
 pub(crate) struct InBody {
     activity: Arc<Activity>,
@@ -281,7 +281,7 @@ impl InBody {
         self.becomes(NO_BODY);
     }
 
-    /// Changes the state of the body, if it has not ended before and no later request has come.
+    /// Stores the new state `after` of the body, unless the body has already ended or a later request has come.
     fn becomes(&self, after: u64) {
         let after = self.state & !BODY_STATE | after;
         let in_body = &self.activity.in_body;
@@ -300,7 +300,8 @@ impl Drop for InBody {
 }
 
 impl RequestGuard {
-    /// Returns the state of the request's body, for the reader of the body. Call it before the next request begins.
+    /// Returns the state of the request's body, for the reader of the body. The caller must call this function before the next request
+    /// begins.
     pub(crate) fn body(&self) -> InBody {
         InBody {
             activity: self.0.clone(),

@@ -1,8 +1,8 @@
-//! The connections of the admin port. They are few and short, and no open connection keeps a new one waiting.
+//! The connections of the admin port. They are few and short. A new connection never waits until an open connection ends.
 //!
-//! At the bound of its address or of all addresses, a new connection closes the connection that has been idle for longest. So a probe gets
-//! a connection even if other clients hold many idle connections. If no connection is idle, the oldest stream is closed. At the bound of an
-//! address, only connections of that address without a stream are closed.
+//! If the bound of its address or the bound of all addresses is reached, a new connection closes the connection that has been idle for
+//! longest. So a probe gets a connection even if other clients hold many idle connections. If no connection is idle, the oldest stream is
+//! closed. If the bound of an address is reached, only connections of this address that have no stream are closed.
 //!
 //! A stream counts towards the bound of all addresses, but not towards the bound of its address. Otherwise status pages at one address would
 //! close each other's streams again and again. The caller of [`AdminConnection::stream`] bounds the number of streams.
@@ -18,12 +18,13 @@ use tidegate_net::descriptors;
 
 /// The most open connections of all addresses together. Probes and scrapers are few.
 const MOST: usize = 64;
-/// The most open connections of one address, without its streams.
+/// The most open connections of one address. Connections with a stream are not counted.
 const MOST_OF_IP: usize = 16;
 
 /// The value of `idle_since` while an answer is prepared.
 const BUSY: u64 = u64::MAX;
-/// The bit that is set in `idle_since` while the answer is a stream. So streams sort after all idle connections.
+/// The bit that is set in `idle_since` while the answer is a stream. With this bit, streams sort after all idle connections, and are closed
+/// last.
 const STREAM: u64 = 1 << 63;
 
 /// All connections that are open.
@@ -50,7 +51,7 @@ impl Open {
     }
 }
 
-/// Marks the answer of a connection as a stream. When it is dropped, the connection is idle.
+/// Marks the answer of a connection as a stream. The drop of this mark makes the connection idle.
 #[derive(Debug)]
 pub struct AdminStream {
     connections: Arc<AdminConnections>,
@@ -111,13 +112,13 @@ impl AdminConnections {
 }
 
 impl AdminConnection {
-    /// Records a request. The connection stays open until it is [`idle`](Self::idle) again.
+    /// Records a request. Until [`idle`](Self::idle) is called, a new connection cannot close this connection.
     pub fn busy(&self) {
         self.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// Records that the answer is ready. From now on the connection may be closed, even if the client has not read the answer. A connection
-    /// with a stream does not change.
+    /// Records that the answer is ready. From now on the connection may be closed, even if the client has not read the answer. If the
+    /// answer is a stream, the call has no effect.
     pub fn idle(&self) {
         let now = self.connections.tick();
         let order = Ordering::Relaxed;

@@ -1,7 +1,7 @@
 //! A client's connection after its handshake, with TLS or without.
 //!
 //! - [`ClientIo::watch_http1`] withholds the answer that hyper itself writes to an unreadable head.
-//! - [`RequestLines`] escapes targets before hyper reads them.
+//! - [`RequestLines`] escapes characters in the targets of requests before hyper reads the targets.
 //! - [`ClientIo::end_reading`] ends a connection from the server's side without a wait for its client.
 
 mod transport;
@@ -22,7 +22,7 @@ use crate::frames::FrameReader;
 use crate::request_lines::RequestLines;
 pub(crate) use transport::Transport;
 
-/// The source of requests and the sink of answers.
+/// The connection from which hyper reads requests, and to which it writes answers.
 #[derive(Debug)]
 pub(crate) struct ClientIo {
     transport: Transport,
@@ -50,15 +50,15 @@ struct Http1Watch {
 }
 
 impl Http1Watch {
-    /// Whether the bytes that are written now answer no request: all answers are sent, and no request has begun after the last answer.
+    /// Whether the bytes that hyper writes now belong to no request: all answers are sent, and no request has begun after the last answer.
     fn withholds(&mut self) -> bool {
         let is_answer = self.activity.has_requests() || self.activity.is_tunnel.is_set();
         self.withholds |= !is_answer && self.answered == self.activity.heads.begun();
         self.withholds
     }
 
-    /// Returns the bytes with an escaped target, if a head begins in them and its target has to be escaped. Bytes of bodies and tunnels
-    /// stay the same.
+    /// Returns a copy of `bytes` with an escaped target, if `bytes` contain a request line whose target must be escaped. Returns `None` for
+    /// all other bytes, such as bodies.
     fn escaped(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         match self.activity.awaits_head() {
             true => self.lines.read(bytes, self.activity.heads.begun()),
@@ -74,7 +74,7 @@ impl Http1Watch {
     }
 }
 
-/// The frames of both sides of an HTTP/2 connection.
+/// The frames of the client on an HTTP/2 connection, and whether the last frame of the gateway is complete.
 #[derive(Debug)]
 struct Http2Watch {
     frames: FrameReader,
@@ -92,8 +92,8 @@ impl ClientIo {
         }
     }
 
-    /// Watches a connection that speaks HTTP/1. hyper answers an unreadable head with a bare status and closes. An answer that belongs to
-    /// no request is withheld, and the connection stays open, so that the caller can send a better answer.
+    /// Watches a connection that speaks HTTP/1. If hyper cannot parse a head, it writes an answer without a body and closes the connection.
+    /// [`ClientIo`] drops this answer and keeps the connection open, so that the caller can send an answer with a body.
     pub(crate) fn watch_http1(&mut self, activity: Arc<Activity>) {
         self.watch = Watch::Http1(Http1Watch {
             activity,
@@ -125,8 +125,8 @@ impl ClientIo {
         }
     }
 
-    /// Reports success for a failed write to an HTTP/2 client that has left. After a failed write, hyper would end at once and lose the
-    /// heads that it has read. With this success, hyper ends when it reads the end of the connection.
+    /// Replaces the error of a write to an HTTP/2 client that has left by success. After the error, hyper would end at once and drop the
+    /// heads that it has read. After the success, hyper ends when it reads the end of the connection.
     fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
         match (&written, &self.watch) {
             (Poll::Ready(Err(error)), Watch::Http2(http2)) if is_leaving(error) => {
@@ -149,9 +149,9 @@ impl ClientIo {
 
     /// Ends the reads from a silent client when [`Activity::is_last_call_over`] is set.
     ///
-    /// In HTTP/2 the library waits for the client to acknowledge a PING before it ends. This function supplies the acknowledgement, so the
-    /// library accepts no more requests, completes the open ones, and closes. In the middle of a frame or a head, no acknowledgement can be
-    /// inserted. In this case, and in HTTP/1, the reads end once no answer is outstanding.
+    /// Before the HTTP/2 library ends a connection, it waits until the client acknowledges a PING. This function supplies the
+    /// acknowledgement, so the library accepts no more requests, completes the open ones, and closes. In the middle of a frame or a head,
+    /// no acknowledgement can be inserted. In this case, and in HTTP/1, the reads end once no answer is outstanding.
     fn end_reading(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let activity = match &self.watch {
             Watch::Nothing => return Poll::Pending,
@@ -171,7 +171,8 @@ impl ClientIo {
                 read_first(&mut self.first, buffer);
                 Poll::Ready(Ok(()))
             }
-            // The reads end only after a quiet time, `LAST_CALL`: the last answer may still be on its way to the transport.
+            // The reads end only if the connection was quiet for `LAST_CALL`: hyper may not have written the whole last answer to the
+            // transport yet.
             _ if is_quiet && quiet_for >= LAST_CALL => Poll::Ready(Ok(())),
             _ => Poll::Pending,
         }
@@ -210,7 +211,7 @@ impl ClientIo {
         is_unread || !self.first.is_empty()
     }
 
-    /// Prepares the connection to rest: drops the parts that only writes need.
+    /// Prepares the connection to rest: frees the timer, which only writes need.
     pub(crate) fn rest(&mut self) {
         self.transport.rest();
     }

@@ -1,9 +1,9 @@
-//! The client's socket for hyper. The first reads return the bytes that were read to detect the protocol. A client that still sends after
-//! its answer gets time to read the answer.
+//! The client's socket, which hyper reads and writes. The first reads return the bytes that were read to detect the protocol. A client that
+//! is still sending when its last answer was written gets time to read the answer.
 //!
-//! A client that takes its answer too slowly is cut off. The system reports room in a socket only in large steps, of up to a third of a
-//! grown buffer. So the bytes that the client has acknowledged count as taken. The number of these bytes is read from the system only while
-//! a write waits.
+//! A client that takes its answer too slowly is cut off. The gateway counts the bytes that the client's TCP stack has acknowledged: the
+//! room in the socket's buffer would show progress only in steps of up to a third of the buffer. The gateway reads the number of
+//! acknowledged bytes from the system only while a write waits.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -93,7 +93,7 @@ impl ClientStream {
         }
     }
 
-    /// Prepares the connection to rest: drops the parts that only writes need.
+    /// Prepares the connection to rest: frees the timer, which only writes need.
     pub(crate) fn rest(&mut self) {
         self.timer = Timer::default();
     }
@@ -152,14 +152,15 @@ impl ClientStream {
         }
     }
 
-    /// Reads the state of the socket, and records the number of bytes that the client has acknowledged.
+    /// Reads the TCP state of the socket, and records the number of bytes that the client has acknowledged.
     fn look(&self) -> Option<Sent> {
         let sent = tcp::sent(&self.socket)?;
         self.activity.sent(sent);
         Some(sent)
     }
 
-    /// Whether the client still takes the answer: sent bytes wait for it, and since the last check it has kept to the default least rate.
+    /// Whether the client still takes the answer: some bytes are not acknowledged yet, and since the last check the client has acknowledged
+    /// bytes at the default least rate or faster.
     fn is_taking(&self) -> bool {
         let before = self.activity.wait().acknowledged;
         let least = LINGER.as_secs() * LeastRate::default().rate.get();
@@ -167,8 +168,8 @@ impl ClientStream {
             .is_some_and(|sent| sent.is_waiting && sent.acknowledged >= before + least)
     }
 
-    /// Reads and drops further bytes, until the client closes too or [`LINGER`] is over. If unread bytes were left, the close would reset
-    /// the connection, and the reset may overtake the answer. Then the client of a refused upload would not see the reason.
+    /// Reads and drops further bytes, until the client closes its side or [`LINGER`] is over. If unread bytes were left, the close would
+    /// reset the connection, and the reset may overtake the answer. Then the client of a refused upload would not see the reason.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
         loop {

@@ -1,4 +1,4 @@
-//! A connection after its protocol was detected. It serves requests, and rests between them.
+//! A connection after its protocol was detected. It serves requests. An idle HTTP/1 connection rests: it keeps only its socket.
 //!
 //! - `http1`, `http2`: the two protocols
 //! - `unparsed`: heads that hyper refused
@@ -33,14 +33,14 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    /// Serves requests until the connection ends. A failed connection is not reported: it affects only its own client, and the access log
-    /// has its requests.
+    /// Serves requests until the connection ends. An error of the connection is not logged, because it affects only one client, and the
+    /// access log has the requests.
     pub(crate) async fn serve(self: Arc<Self>, mut io: ClientIo, is_http2: bool) {
         if is_http2 {
             return Box::pin(self.http2(io)).await;
         }
         io.watch_http1(self.activity.clone());
-        // Boxed, so that a resting connection keeps no memory for HTTP.
+        // The future of `http1` is boxed, so that its memory is free while the connection rests.
         while let Some(resting) = Box::pin(self.clone().http1(io)).await {
             io = resting;
             if !self.rests(&io).await {
@@ -49,7 +49,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Waits for the client's next bytes. Returns false if the connection is to end first.
+    /// Waits for the next bytes of a resting client. Returns false if the connection must end first: after the idle timeout, at a stop, or
+    /// if memory is short.
     async fn rests(&self, io: &ClientIo) -> bool {
         if io.has_more() {
             return true;
@@ -69,7 +70,8 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Whether the connection is to end because memory is short and it serves no request.
+    /// Whether the connection is to end because memory is short and no request was under way for [`LAST_CALL`]. If true, the connection is
+    /// counted in `idle_closed`.
     fn sheds(&self) -> bool {
         let is_short = self.common.overload.pressure() != Pressure::None;
         let sheds = is_short && self.activity.quiet_for() >= LAST_CALL;
@@ -79,15 +81,15 @@ impl<S: Service> Connection<S> {
         sheds
     }
 
-    /// Counts the connection if it ended because its client took its answers too slowly.
+    /// Counts the connection in `slow_answers` if it ended because its client took an answer too slowly.
     fn count_cut(&self) {
         if self.activity.is_cut.is_set() {
             self.common.metrics.slow_answers.inc();
         }
     }
 
-    /// Begins a request at once, before other bytes pass on the connection, and even if its client has left. If the request's body is
-    /// dropped before its end, `unread` receives the rest of the body.
+    /// Begins a request. The call itself counts the request, before the returned future is polled, so a request is counted even if its
+    /// client has left. If the request's body is dropped before its end, `unread` receives the rest of the body.
     fn call(
         &self,
         request: Request<Incoming>,

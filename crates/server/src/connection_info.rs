@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     pub(crate) is_tls: bool,
     pub(crate) certificate: Option<Arc<ClientCertificate>>,
     pub(crate) drain: watch::Receiver<bool>,
-    // Whether a mistake in the configuration of a proxy was reported on this connection.
+    // Whether a mistake in the configuration of the peer, a proxy, was already reported on this connection.
     pub(crate) is_reported: AtomicBool,
 }
 
@@ -45,7 +45,8 @@ impl ConnectionInfo {
         self.is_trusted
     }
 
-    /// Records that a mistake in the configuration of a proxy is reported. Returns true only on the first call for the connection.
+    /// Records that a mistake in the configuration of the peer, a proxy, is reported. Returns true only on the first call for the
+    /// connection.
     pub fn report_proxy(&self) -> bool {
         let is_reported = &self.connection.is_reported;
         !is_reported.load(Ordering::Relaxed) && !is_reported.swap(true, Ordering::Relaxed)

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Counts open connections, or their handshakes.
+/// Counts and bounds open connections, or open TLS handshakes.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
-    // The number of permits of each address. Has only addresses with a bound and at least one permit.
+    // The number of permits of each address. The map contains only addresses that have a bound and hold at least one permit.
     by_ip: Mutex<HashMap<IpAddr, usize>>,
     all_closed: Notify,
 }
@@ -25,12 +25,12 @@ pub(crate) struct ConnectionPermit {
     ip: Option<IpAddr>,
 }
 
-/// The most connections that may be open.
+/// The most connections, or handshakes, that may be open at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// The bound of all addresses together.
+    /// The bound on the permits of all addresses together.
     pub(crate) total: usize,
-    /// The address and its bound; `None` if the address has no bound.
+    /// The address, and the bound on its permits; `None` if the address has no bound.
     pub(crate) of_ip: Option<(IpAddr, usize)>,
 }
 
@@ -79,7 +79,7 @@ impl ConnectionLimit {
     pub(crate) async fn all_closed(&self) {
         loop {
             let mut notified = std::pin::pin!(self.all_closed.notified());
-            // Registers for the notification before it reads the count, so that the last close is not missed.
+            // Registers for the notification before the count is read, so that a last close in between is not missed.
             notified.as_mut().enable();
             if self.open() == 0 {
                 return;

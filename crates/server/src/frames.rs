@@ -1,6 +1,6 @@
 //! Reads the frames that an HTTP/2 client sends: counts the heads of requests, and bounds control frames.
 //!
-//! The HTTP/2 library bounds heads, their continuations, and small DATA frames, but no control frames.
+//! The HTTP/2 library itself bounds heads, their continuations, and small DATA frames, but it does not bound control frames.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,17 +25,18 @@ const SHUTDOWN_ACK: [u8; 17] = [
 
 /// The most bytes of control frames beyond the allowances below: 3,855 pings of 17 bytes.
 const MOST_CONTROL: u64 = 64 * 1024;
-/// The allowance for each request, in bytes of control frames. It covers priorities, a reset, and window updates for a short answer.
+/// The allowance for each request, in bytes of control frames. It covers PRIORITY frames, a RST_STREAM frame, and the WINDOW_UPDATE frames
+/// for a short answer.
 const PER_REQUEST: u64 = 1024;
-/// The allowance for each part of an answer that the client took: `PER_PART` bytes of control frames, and one more byte for each
-/// `BYTES_OF_PART` bytes of the part. Some clients send two window updates and a ping for each part. A client with small windows sends
-/// more.
+/// The allowance for each part of an answer that the client took, in bytes of control frames. Some clients send two WINDOW_UPDATE frames
+/// and a PING frame for each part.
 const PER_PART: u64 = 64;
+/// The bytes of a part for which the client may send one more byte of control frames. Clients with small windows send more WINDOW_UPDATE frames.
 const BYTES_OF_PART: u64 = 8;
 /// The bytes of control frames that the client may send in each second: 60 pings.
 const PER_SECOND: u64 = 1024;
 
-/// The bytes of control frames that the parts of answers on one connection allow.
+/// The bytes of control frames that one client may send because it took parts of answers. [`FrameReader::is_flooded`] uses them up.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance(AtomicU64);
 
@@ -93,7 +94,7 @@ impl FrameReader {
         while !bytes.is_empty() {
             if self.skip > 0 {
                 if std::mem::take(&mut self.in_ack) {
-                    // The payloads of the library's two kinds of PING differ from their first byte on.
+                    // The library sends two kinds of PING. The first byte of the payload shows which kind the client acknowledges.
                     self.has_shutdown_ack |= bytes[0] == SHUTDOWN_ACK[FRAME_HEAD];
                 }
                 let skipped = self.skip.min(bytes.len());
@@ -122,13 +123,13 @@ impl FrameReader {
         self.skip == 0 && self.length == 0 && !self.in_block
     }
 
-    /// Ignores an acknowledgement that the client sent before it got the shutdown's PING.
+    /// Ignores an acknowledgement that the client sent before the library sent the PING of its shutdown.
     pub(crate) const fn forget_shutdown_ack(&mut self) {
         self.has_shutdown_ack = false;
     }
 
-    /// Returns the acknowledgement of the shutdown's PING. Returns `None` if the client has sent the acknowledgement itself, or on a second
-    /// call.
+    /// Returns the frame that acknowledges the PING of the library's shutdown. Returns `None` if the client has sent this acknowledgement,
+    /// or on a second call.
     pub(crate) const fn shutdown_ack(&mut self) -> Option<&'static [u8]> {
         match std::mem::replace(&mut self.has_shutdown_ack, true) {
             true => None,

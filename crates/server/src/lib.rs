@@ -1,7 +1,8 @@
-//! Serves client connections: accepts and bounds them, reads their first bytes, serves HTTP/1 and HTTP/2, and drains them.
+//! Serves client connections: accepts and counts them, reads their first bytes, serves HTTP/1 and HTTP/2, and drains them at a stop.
 //!
 //! Start reading at [`Server`], then `acceptor.rs` (one connection from its first byte) and `connection.rs` (its requests). [`Service`]
-//! answers requests; [`ConnectionSettings`] apply to all connections. This crate has no limits, no upstreams and no configuration file.
+//! answers requests; [`ConnectionSettings`] apply to all connections. Rate limits, upstreams and the configuration file are in other
+//! crates.
 
 mod acceptor;
 mod activity;

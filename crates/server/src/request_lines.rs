@@ -1,10 +1,10 @@
-//! Escapes characters in the targets of HTTP/1 requests that no URI may hold, but that some clients send, such as `"`.
+//! Escapes characters, such as `"`, that are not allowed in a URI, but that some clients send in the target of an HTTP/1 request.
 //!
-//! The HTTP parser refuses such a request as a whole. So the characters are escaped before the parser reads them: `"` becomes `%22`. A `#`
-//! is replaced by `<`, which the parser refuses. Otherwise the parser would drop the `#` and the rest of the target.
+//! The HTTP parser refuses a request with such a character. So these characters are escaped before the parser reads them: `"` becomes
+//! `%22`. A `#` is replaced by `<`, which the parser refuses. Otherwise the parser would drop the `#` and the rest of the target.
 //!
 //! Only a request line that comes while no request is under way is escaped, so message framing need not be tracked. A pipelined request
-//! line passes unchanged, and the parser refuses it.
+//! line passes unchanged, so the parser refuses it if it has such a character.
 
 use memchr::{memchr, memchr2, memchr3};
 
@@ -12,7 +12,8 @@ use memchr::{memchr, memchr2, memchr3};
 #[derive(Debug, Default)]
 pub(crate) struct RequestLines {
     part: Part,
-    /// The number of heads that had begun when the last request line ended.
+    /// The number of heads that had begun when the last request line ended. While the number is the same, further bytes belong to the same
+    /// head.
     ended: Option<usize>,
 }
 
@@ -67,8 +68,8 @@ impl RequestLines {
     /// Advances by one byte of the line.
     fn pass(&mut self, byte: u8) {
         self.part = match (self.part, byte) {
-            // Methods with other characters are not in use, or are refused. A header line nearly always has such characters, so it is not
-            // mistaken for a request line.
+            // A method has only capital letters and `-`. Other methods are not in use, or are refused. A header line nearly always begins
+            // with other characters, so the line is not mistaken for a request line.
             (Part::Start | Part::Method, b'A'..=b'Z') => Part::Method,
             (Part::Method, b'-') => Part::Method,
             (Part::Method, b' ') => Part::Target,

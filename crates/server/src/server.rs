@@ -1,7 +1,7 @@
 //! The server: its listeners and their connections, until all are closed.
 //!
-//! The caller binds the sockets, so that a port in use is found before the start. The caller also requests the stop. Listeners may be added
-//! and closed at any time.
+//! The caller binds the sockets, so it gets the error of a port in use before the server starts. The caller sets [`ServerParts::stop`] to
+//! true to stop the server. Listeners may be added and closed at any time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use crate::settings::ListenerName;
 /// An open port.
 #[derive(Debug)]
 pub struct Listener {
-    /// Its name in [`ConnectionSettings::listeners`](crate::ConnectionSettings::listeners).
+    /// The name of the listener in [`ConnectionSettings::listeners`](crate::ConnectionSettings::listeners).
     pub name: ListenerName,
-    /// Its socket.
+    /// The bound socket, which accepts the connections.
     pub socket: TcpListener,
 }
 
@@ -44,7 +44,7 @@ pub struct ServerParts<S> {
     pub metrics: Arc<ServerMetrics>,
     /// The memory shortage of the process.
     pub overload: Arc<Overload>,
-    /// The answer to a connection that is refused, on a listener without TLS.
+    /// The answer to a refused connection. Only a listener without TLS sends this answer.
     pub refusal: Response<Bytes>,
     /// Becomes true when the server is to stop.
     pub stop: watch::Receiver<bool>,
@@ -104,7 +104,8 @@ impl<S: Service> Server<S> {
         });
     }
 
-    /// Waits for a stop. Then waits until all requests in flight are answered or [`drain`](crate::ConnectionSettings::drain) is over.
+    /// Waits until a stop is requested, and then until all connections are closed. The second wait takes at most the time
+    /// [`drain`](crate::ConnectionSettings::drain).
     pub async fn ended(&self) {
         stop_asked(&mut self.common.stop.clone()).await;
         let accepting = std::mem::take(&mut *self.accepting.lock());

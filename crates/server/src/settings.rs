@@ -1,4 +1,5 @@
-//! The settings of client connections. They are made from a configuration. A reload replaces them together with the service.
+//! The settings of client connections. The gateway creates the settings from its configuration file. A reload replaces the settings
+//! together with the service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,29 +15,30 @@ pub struct ConnectionSettings {
     pub listeners: Vec<(ListenerName, Option<Arc<ServerTls>>)>,
     /// The most connections that may be open at once.
     pub max_connections: usize,
-    /// The most open connections of one IPv4 address or one /64 of IPv6. Trusted proxies have no such bound. `None`: there is no bound.
+    /// The most open connections of one IPv4 address or one /64 network of IPv6. The bound does not apply to trusted proxies. `None` if
+    /// connections per address have no bound.
     pub max_connections_per_ip: Option<usize>,
     /// Whether trusted proxies begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
     /// The time limits for clients.
     pub timeouts: Timeouts,
-    /// The longest drain: at a stop, requests in flight have this time to end. `None`: the drain has no bound.
+    /// The longest time that the server waits for its connections to close after a stop. `None` if the server waits without a bound.
     pub drain: Option<Duration>,
 }
 
-/// The time limits for a client. A connection keeps the timeouts that it began with.
+/// The time limits for a client. A reload changes the timeouts of new connections only.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// The time for the head of a request. For the first request, this time includes the bytes before the head.
     pub header: Duration,
-    /// The longest time between two requests.
+    /// The longest time between two requests of a connection.
     pub idle: Duration,
-    /// The least rate at which the client must take an answer of the gateway itself. `None`: any rate.
+    /// The least rate at which the client must take an answer that the gateway itself generates. `None` if any rate is allowed.
     pub slow: Option<LeastRate>,
 }
 
-/// The name of a listener, which stays the same across reloads. It consists of the address and an index among the listeners with an equal
-/// address: several listeners may request any free port (port 0).
+/// The name of a listener, which stays the same across reloads. It consists of the address and an index among the listeners with this
+/// address, because several listeners may have the same address with port 0 (any free port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerName {
     /// The address as written in the configuration.

@@ -3,8 +3,9 @@
 //! An HTTP/2 client can stop one answer and read the others, so the connection's writes do not show which answer waits. An answer waits if
 //! hyper has been offered a part and does not poll for the next part.
 //!
-//! On a slow line an answer also waits for bytes that were queued before it. While the client acknowledges these bytes, each request gets
-//! credit for an equal share of them. If all of them are acknowledged and the answer has not moved, the client has stopped the answer.
+//! On a slow network, an answer must wait until the client has acknowledged the bytes of the connection that were queued earlier. While the
+//! client acknowledges these bytes, each request gets credit for an equal share of them. If all of them are acknowledged and the answer has
+//! not moved, the client has stopped the answer.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -22,17 +23,17 @@ use crate::activity::{Activity, Wait};
 use crate::client_body::{Unread, discard};
 use crate::service::{BoxError, ResponseBody};
 
-/// The largest part of an answer that is offered at once, in bytes: it fits in one frame. hyper takes a whole part when the client has room
-/// for one byte of it. So progress is seen in steps of one part.
+/// The largest part of an answer that hyper is offered at once, in bytes. The part fits in one frame. hyper takes a whole part when the
+/// client has room for one byte of it, so the gateway sees progress in steps of one part.
 const PART: usize = 16 * 1024;
-/// The smallest part that a slow client is offered, in bytes.
+/// The smallest part that hyper is offered for a slow client, in bytes.
 const LEAST_PART: u64 = 256;
-/// The number of small parts that a slow client is offered before larger ones.
+/// The number of small parts that hyper is offered for a slow client, before the parts become large again.
 const SMALL_PARTS: u32 = 64;
 
 /// The most bytes of one answer that hyper queues until the client takes them.
 pub(crate) const MAX_UNSENT: usize = 64 * 1024;
-/// The estimated bytes of all answers of a connection that are in the socket's buffer and on the line.
+/// The estimated bytes of all answers of a connection that are in the socket's buffer or in the network.
 const IN_SOCKET: u64 = 256 * 1024;
 
 tokio::task_local! {
@@ -160,7 +161,7 @@ fn poll_late(timer: &mut Timer, activity: &Activity, context: &mut Context<'_>) 
     })
 }
 
-/// An answer that records which bytes are offered and taken.
+/// The body of an answer that records which bytes hyper was offered, and which bytes the client has taken.
 #[derive(Debug)]
 pub(crate) struct Offered<B: ResponseBody> {
     answer: B,

@@ -1,5 +1,5 @@
 //! Detects mistakes in the configuration of proxies: untrusted peers that send headers of proxies, and trusted proxies that send no header.
-//! The operator sees them grouped by network.
+//! The gateway reports these peers to the operator, grouped by network.
 //!
 //! Ordinary clients can send headers of proxies, too, so the number of networks is bounded. Public and private networks have separate
 //! bounds: most clients are in public networks, and must not displace proxies, most of which are in private networks.
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
-/// The most private networks that are kept.
+/// The largest number of private networks in the list.
 const MOST_PRIVATE: usize = 32;
-/// The most public networks that are kept.
+/// The largest number of public networks in the list.
 const MOST_PUBLIC: usize = 16;
 /// The time after which a network without a further report makes room for another network.
 const QUIET: Duration = Duration::from_secs(3_600);
@@ -55,9 +55,9 @@ impl ProxyHeader {
 pub struct UntrustedProxy {
     /// The first address of the network.
     pub network: IpAddr,
-    /// The peer's address on the last connection.
+    /// The peer's address on the last reported connection.
     pub address: IpAddr,
-    /// The header on the last connection.
+    /// The header on the last reported connection.
     pub header: ProxyHeader,
     /// The number of connections that were reported for this network.
     pub connections: u64,
@@ -160,7 +160,8 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether an address is outside the public internet. Shared addresses (RFC 6598) count as private, because clouds use them internally.
+/// Whether an address belongs to a network that is not reachable from the internet. Shared addresses (RFC 6598) count as private, because
+/// clouds use them internally.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

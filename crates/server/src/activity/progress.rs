@@ -1,4 +1,4 @@
-//! The progress of a client: the bytes of answers that it has acknowledged.
+//! The progress of a client: the number of bytes of answers that the client has acknowledged.
 
 use std::sync::atomic::Ordering;
 
@@ -11,12 +11,12 @@ use super::Activity;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) since: Instant,
-    /// The bytes that the client had acknowledged when the socket's state was last read.
+    /// The number of bytes that the client had acknowledged when the TCP state of the socket was last read.
     pub(crate) acknowledged: u64,
 }
 
 impl Activity {
-    /// Requests that the socket's state is read when the connection is next polled.
+    /// Makes the next poll of the connection read the TCP state of the socket.
     pub(crate) fn ask(&self) {
         self.asks.set();
     }
@@ -26,7 +26,7 @@ impl Activity {
         self.asks.take()
     }
 
-    /// Records the state of the socket. While the client still takes bytes that were sent, the connection is not idle.
+    /// Records the TCP state of the socket. If the client has acknowledged more bytes of an answer, the idle timeout begins again.
     pub(crate) fn sent(&self, sent: Sent) {
         let before = self
             .acknowledged

@@ -26,7 +26,7 @@ impl Transport {
         }
     }
 
-    /// Prepares the connection to rest: drops the parts that only writes need.
+    /// Prepares the connection to rest: frees the timer, which only writes need.
     pub(super) fn rest(&mut self) {
         match self {
             Self::Plain(stream) => stream.rest(),

@@ -1,4 +1,4 @@
-//! HTTP/1: one request at a time. An idle connection is returned to the caller, which lets it rest.
+//! HTTP/1: one request at a time. An idle connection is returned to the caller, which keeps only its socket until the next request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,12 +17,13 @@ use crate::drain::LAST_CALL;
 use crate::drive::{Driven, End, drive};
 use crate::service::{Dropped, ResponseBody as _, Service};
 
-/// The most bytes of a head that are buffered: the longest head that the gateway accepts, with its method, separators and some white space.
+/// The largest size of hyper's read buffer, in bytes. The buffer holds the longest head that the gateway accepts, with its method,
+/// separators and some white space.
 const MAX_BUFFER: usize = 48 * 1024;
 
 impl<S: Service> Connection<S> {
-    /// Serves requests until the connection ends or has been idle for a while. Returns an idle connection, so that the 16 KiB of hyper's
-    /// buffers are freed: most connections are idle at most times.
+    /// Serves requests until the connection ends or may rest. Returns an idle connection, so that the 16 KiB of hyper's buffers are freed:
+    /// most connections are idle at most times.
     pub(super) async fn http1(self: Arc<Self>, io: ClientIo) -> Option<ClientIo> {
         let this = self.clone();
         let service = service_fn(move |request: Request<Incoming>| {
@@ -40,7 +41,8 @@ impl<S: Service> Connection<S> {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 if version == Version::HTTP_10 && is_last(&response) {
-                    // If the answer has this version, hyper closes the connection after it, and adds no `keep-alive`.
+                    // With HTTP/1.0 as the version of the answer, hyper adds no `keep-alive` header and closes the connection after the
+                    // answer.
                     *response.version_mut() = Version::HTTP_10;
                 }
                 Ok::<_, Dropped>(response)
@@ -77,7 +79,7 @@ impl<S: Service> Connection<S> {
                 let mut io = parts.io.into_inner();
                 io.rest();
                 if !parts.read_buf.is_empty() {
-                    // Bytes of the next head came with the previous request.
+                    // hyper has already read the first bytes of the next head. They are put back for the next read.
                     self.activity.read();
                     io.put_back(parts.read_buf);
                 }

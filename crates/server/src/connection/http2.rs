@@ -25,14 +25,14 @@ const MAX_STREAMS: u32 = 100;
 /// The most header bytes of one request, uncompressed, plus 32 bytes for each header. The bound is half of the HTTP/1 bound, because an
 /// HTTP/2 connection has up to 100 requests at a time.
 const MAX_HEADER_LIST: u32 = 16 * 1024;
-/// The most requests that the client may have reset while they wait to be processed. If there are more, the client attacks, and the
+/// The most requests that the client may have reset while they wait to be processed. More such resets are treated as an attack, and the
 /// connection ends.
 const MAX_TAKEN_BACK: usize = 20;
-/// The most requests of one connection that the gateway resets because of the client's errors. After more, the connection ends.
+/// The most requests of one connection that the gateway resets because of the client's errors. The next such error ends the connection.
 const MAX_MADE_RESETS: usize = 1_024;
-/// The most bytes of one request's body that may wait for the upstream.
+/// The flow-control window of one request, in bytes: the part of its body that may wait in the gateway for the upstream.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The most bytes of all request bodies of a connection that may wait for their upstreams.
+/// The flow-control window of a connection, in bytes: the parts of all its request bodies that may wait in the gateway for their upstreams.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 impl<S: Service> Connection<S> {
@@ -48,7 +48,7 @@ impl<S: Service> Connection<S> {
             let answer = this.call(request, unread.clone());
             async move {
                 if this.activity.heads.is_gone.is_set() {
-                    // Drops the request of a client that has left. Over HTTP/1, hyper does this itself.
+                    // Drops the request of a client that has left. Over HTTP/1, hyper itself drops such a request.
                     return Err(Dropped::default());
                 }
                 unread.into_iter().for_each(stream::leave_to);
@@ -97,7 +97,7 @@ impl<S: Service> Connection<S> {
             && self.activity.heads.none_refused()
             && is_clients_fault(&error)
         {
-            // No head was refused, but the client caused the error, so it is charged for one head.
+            // No head was refused, but the client caused the connection's error, so the client is charged for one head.
             refused = 1;
         }
         self.count_cut();

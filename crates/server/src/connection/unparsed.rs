@@ -1,5 +1,5 @@
-//! Heads that hyper refuses. hyper would answer with a bare status, and the head would not count as a request. So this module charges the
-//! peer's address for the head, counts and logs the head, and answers with a problem document.
+//! Request heads that hyper refuses. hyper alone would answer with a status and no body, and no limit would count the head. So this module
+//! charges the peer's address for the head, counts and logs the head, and answers with a problem document.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::client_io::ClientIo;
 use crate::refusal;
 use crate::service::{RefusedHead, Service, UnparsedHead};
 
-/// The longest request line, in bytes. If the line of a head that is too large exceeds this bound, the answer names the target as the
-/// reason.
+/// The longest request line, in bytes. If a head is too large and its request line exceeds this bound, the answer names the long target as
+/// the reason.
 const LONGEST_LINE: usize = 8 * 1024;
 
 impl<S: Service> Connection<S> {
@@ -44,7 +44,7 @@ impl<S: Service> Connection<S> {
         drop(timeout(self.timeouts.idle, ending).await);
     }
 
-    /// Charges the peer for HTTP/2 heads that became no requests. Returns whether the connection is to end.
+    /// Charges the peer for HTTP/2 heads that became no requests. Returns true if the peer has used up a limit, so the connection must end.
     pub(super) async fn charge_heads(self: Arc<Self>, count: usize) -> bool {
         for _ in 0..count {
             self.charge(UnparsedHead::Http2).await;
@@ -88,7 +88,7 @@ fn has_long_line(read: &[u8]) -> bool {
     end.unwrap_or(read.len()) > LONGEST_LINE
 }
 
-/// Whether HTTP/2 ended because of the bytes that the client sent.
+/// Whether an HTTP/2 connection ended because the HTTP/2 library found an error in the bytes of the client.
 pub(super) fn is_clients_fault(error: &hyper::Error) -> bool {
     let error = sources(error).find_map(|error| error.downcast_ref::<h2::Error>());
     error.is_some_and(|error| error.is_library() && error.reason().is_some())
