@@ -53,8 +53,7 @@ where
                     Poll::Ready(false) => *this.charging = None,
                 }
             }
-            // While a write waits, hyper may not have processed all heads that were read. So the heads that became no requests are not
-            // known yet.
+            // While a write waits, hyper may not have processed all heads that were read. So the number of refused heads is not known yet.
             if this.activity.write_stalls.is_set() {
                 return Poll::Pending;
             }

@@ -1,5 +1,5 @@
-//! The body of a client's request, read from hyper. When the body has been read to its end, it informs the connection's `Activity`. If it
-//! is dropped before its end, the HTTP/2 stream reads the rest.
+//! The body of a client's request, read from hyper. When the body has been read to its end, the connection's `Activity` is updated. If the
+//! body is dropped before its end, the HTTP/2 stream reads and drops the unread part.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::activity::InBody;
 
-/// The most bytes of an unread body that are read after the answer.
+/// The most bytes of an unread body that are read and dropped after the answer.
 const MOST_UNREAD: usize = 1024 * 1024;
 /// The longest time for which an unread body is read after the answer.
 const LINGER: Duration = Duration::from_secs(5);
@@ -26,9 +26,9 @@ const LINGER: Duration = Duration::from_secs(5);
 pub struct ClientBody {
     // `None` after the drop of the body.
     pub(crate) incoming: Option<Incoming>,
-    // Gets notice of the end of the body; `None` after the end, or if there is no body.
+    // Records the end of the body in `Activity`; `None` after the end, or if there is no body.
     pub(crate) in_body: Option<InBody>,
-    // Receives the rest of the body that was not read (HTTP/2); `None` over HTTP/1, and after the end of the body.
+    // Over HTTP/2, receives the unread part of the body when the body is dropped; `None` over HTTP/1, and after the end of the body.
     pub(crate) unread: Option<Arc<Unread>>,
 }
 
@@ -78,14 +78,14 @@ impl Drop for ClientBody {
 
 /// The unread rest of a request's body over HTTP/2.
 ///
-/// hyper resets a stream if its body has not ended when the answer is sent. Some clients then report an error in place of the answer. So
-/// the rest is read first, within bounds.
+/// hyper resets a stream if its body has not ended when the answer is sent. After such a reset, some clients report an error instead of the
+/// answer. So the unread part is read before the stream ends, within [`MOST_UNREAD`] and [`LINGER`].
 #[derive(Debug, Default)]
 pub(crate) struct Unread(Mutex<State>);
 
 #[derive(Debug, Default)]
 enum State {
-    /// The body is still read, and the answer is not sent.
+    /// The body is not dropped, and the answer is not sent yet.
     #[default]
     Open,
     /// The reader has dropped the body.
@@ -95,7 +95,7 @@ enum State {
 }
 
 impl Unread {
-    /// Keeps an unread rest until the answer is sent. If the answer is already sent, reads and drops the rest.
+    /// Keeps the unread part of a body until the answer is sent. If the answer is already sent, reads and drops the unread part.
     fn leave(&self, rest: Incoming) {
         let mut state = self.0.lock();
         match &*state {
@@ -108,7 +108,7 @@ impl Unread {
         }
     }
 
-    /// Records that the answer is sent. Returns the unread rest of the body, if its reader has dropped the body.
+    /// Records that the answer is sent. Returns the unread part of the body, if its reader has dropped the body.
     pub(crate) fn answered(&self) -> Option<Incoming> {
         match std::mem::replace(&mut *self.0.lock(), State::Answered) {
             State::Left(rest) => Some(rest),

@@ -7,8 +7,8 @@ use tokio::time::sleep;
 
 use crate::overload::Pressure;
 
-/// The quiet time of an HTTP/1 connection before a stop closes it. An HTTP/1 client is informed of the stop only by an answer. If the
-/// connection closes while a request is on its way, the request is lost.
+/// After a stop, an HTTP/1 connection is closed only when no request was under way for this time. Only an answer can inform an HTTP/1
+/// client of the stop. If the gateway closes the connection while a request is on its way, the request is lost.
 pub(crate) const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// Waits until a stop is requested. If the sender is dropped, the wait ends, too.

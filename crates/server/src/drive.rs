@@ -14,7 +14,7 @@ use crate::after_poll::polled;
 use crate::drain::{LAST_CALL, stop_asked};
 
 /// The end of a connection from the server's side. After a stop, the shutdown begins as soon as the connection has been quiet for
-/// `quiet_for`. One [`LAST_CALL`] later, the server does not wait for the client any more.
+/// `quiet_for`. After another [`LAST_CALL`], the server no longer waits for the client.
 pub(crate) struct End<S, F> {
     /// Becomes true when the server is to stop.
     pub(crate) drain: watch::Receiver<bool>,
@@ -48,12 +48,12 @@ where
     let mut stopping = end.drain;
     let mut stop = pin!(stop_asked(&mut stopping));
     let mut watchdog = pin!(sleep(Duration::ZERO));
-    // The timer of the end. It runs from the stop until the shutdown, and then until the client's last call is over.
+    // The timer of the connection's end. It runs from the stop until the shutdown, and then for `LAST_CALL`.
     let mut ending: Option<Pin<Box<Sleep>>> = None;
     let mut shut_down = false;
     let mut waker: Option<Waker> = None;
-    // Whether the socket's state was requested for the next check of the deadlines. Initially true: on a new connection no byte has been
-    // sent, so there is no state to read.
+    // Whether the TCP state of the socket was read for the next check of the timeouts. Initially true, because a new connection has sent no
+    // byte that the client could acknowledge.
     let mut is_asked = true;
     poll_fn(|context| {
         'polls: loop {
@@ -81,7 +81,8 @@ where
                     .poll(context)
                     .is_ready()
                 {
-                    // The first round polls the connection again, which reads the socket's state. The second round checks the deadlines.
+                    // The first round polls the connection again, which reads the TCP state of the socket. The second round checks the
+                    // timeouts.
                     is_asked = !is_asked;
                     if is_asked {
                         activity.ask();

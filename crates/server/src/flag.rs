@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A boolean that is read without a lock. It orders no other memory.
+/// A boolean that is read without a lock. Its accesses do not order accesses to other memory (`Relaxed`).
 #[derive(Debug, Default)]
 pub(crate) struct Flag(AtomicBool);
 

@@ -31,7 +31,8 @@ const PER_REQUEST: u64 = 1024;
 /// The allowance for each part of an answer that the client took, in bytes of control frames. Some clients send two WINDOW_UPDATE frames
 /// and a PING frame for each part.
 const PER_PART: u64 = 64;
-/// The bytes of a part for which the client may send one more byte of control frames. Clients with small windows send more WINDOW_UPDATE frames.
+/// The bytes of a part for which the client may send one more byte of control frames. A client with small windows sends more WINDOW_UPDATE
+/// frames.
 const BYTES_OF_PART: u64 = 8;
 /// The bytes of control frames that the client may send in each second: 60 pings.
 const PER_SECOND: u64 = 1024;

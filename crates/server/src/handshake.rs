@@ -1,6 +1,7 @@
-//! The beginning of a connection: a PROXY protocol header, the TLS handshake, and the first bytes, which show HTTP/2 or HTTP/1.
+//! The beginning of a connection: a PROXY protocol header, the TLS handshake, and the first bytes, which show whether the client speaks
+//! HTTP/2 or HTTP/1.
 //!
-//! The header timeout of the first request also covers all of these bytes.
+//! The header timeout covers the time from the accept to the end of the first request's head, with all of these bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -45,8 +46,8 @@ impl From<io::Error> for HandshakeError {
 }
 
 impl Handshake {
-    /// Reads the beginning of a connection. If `expects_header`, a PROXY protocol header from this peer is trusted. Otherwise a peer that
-    /// sends a header is added to `untrusted`. The function `begin` returns the permit for the TLS handshake.
+    /// Reads the beginning of a connection. If `expects_header` is true, the client in a PROXY protocol header replaces the peer. Otherwise
+    /// a peer that sends such a header is added to `untrusted`. The function `begin` returns the permit for the TLS handshake.
     pub(crate) async fn read(
         mut stream: ClientStream,
         mut peer: Peer,

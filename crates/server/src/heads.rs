@@ -10,7 +10,7 @@ use crate::flag::Flag;
 pub(crate) struct Heads {
     /// Set when the connection shuts down. Later heads get no answer, and are not charged for.
     pub(crate) leaves: Flag,
-    /// Set when the client of an HTTP/2 connection has left, so that it waits for no answer.
+    /// Set when the client of an HTTP/2 connection has closed it, so no answer can reach the client.
     pub(crate) is_gone: Flag,
     /// Set when an HTTP/2 connection ends because of too many control frames.
     pub(crate) is_flooded: Flag,
@@ -21,7 +21,7 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// Adds complete heads.
+    /// Adds `count` complete heads that were read.
     pub(crate) fn came(&self, count: usize) {
         self.read.fetch_add(count, Ordering::Relaxed);
     }
@@ -36,8 +36,8 @@ impl Heads {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Records that the end of an HTTP/2 connection was read. Returns whether the end must wait for the next poll. At the end, the HTTP/2
-    /// library drops the heads that it has read but not passed on.
+    /// Records that the end of an HTTP/2 connection was read. Returns whether the HTTP/2 library must get the end only at the next poll.
+    /// When the library reads the end, it drops the heads that it has not passed on yet.
     pub(crate) fn holds_end(&self) -> bool {
         self.is_gone.set();
         !self.end_is_due.is_set() && self.unknown() > 0

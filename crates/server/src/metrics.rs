@@ -19,7 +19,7 @@ pub enum ConnectionRefusal {
     Memory,
     /// The process has no free file descriptor for clients.
     Descriptors,
-    /// The address has used up a limit by heads that are not HTTP.
+    /// The address has used up a limit by request heads that the HTTP parser refused.
     UsedUp,
     /// The configuration denies the address.
     Denied,
@@ -36,7 +36,7 @@ impl ConnectionRefusal {
         Self::Denied,
     ];
 
-    /// Returns the word for metrics. If a configuration key is the reason, the word is this key.
+    /// Returns the word for metrics. If a setting is the reason, the word is the setting's key in the configuration.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Total => "max_connections",
@@ -58,7 +58,7 @@ pub struct ServerMetrics {
     pub failed_handshakes: [Counter; HandshakeFailure::ALL.len()],
     /// Connections without a request that were closed because memory was short.
     pub idle_closed: Counter,
-    /// Connections that rest now.
+    /// HTTP/1 connections that rest now: they are idle, and keep only their socket.
     pub resting: Gauge,
     /// Answers that were cut off because the client took them too slowly.
     pub slow_answers: Counter,
@@ -78,7 +78,7 @@ impl ServerMetrics {
     }
 }
 
-/// A connection that rests.
+/// Counts one connection as resting until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Resting<'a>(&'a Gauge);
 

@@ -1,4 +1,5 @@
-//! Addresses that have used up a limit by heads that are not HTTP. Their connections are not read for up to a second.
+//! Addresses that have used up a limit by request heads that the HTTP parser refused. For up to a second, the gateway closes connections
+//! from these addresses without reading them.
 //!
 //! If the list is empty, which is the usual case, a check costs one atomic load.
 
@@ -11,9 +12,9 @@ use parking_lot::Mutex;
 
 use crate::connection_limit::network;
 
-/// The most addresses that are kept. Beyond this bound, connections of further addresses are read, and their heads are charged for.
+/// The most addresses that are kept. If the list is full, connections of further addresses are read, and their heads are charged for.
 const MOST: usize = 10_000;
-/// The longest time for which an address is kept. So a reset of its limit, or a new configuration, takes effect within this time.
+/// The longest time for which an address is kept. So a reset of the address's limit, or a new configuration, takes effect within this time.
 const LONGEST: Duration = Duration::from_secs(1);
 /// The least time between two log lines about connections that were closed because of control frames.
 const REPORT_EVERY: Duration = Duration::from_secs(60);

@@ -1,8 +1,9 @@
-//! Measures how short of memory the process is, and decides which load is shed: first the load that is cheapest to lose.
+//! Measures the memory of the process. If memory is short, new and idle connections are refused or closed first, and then requests are
+//! refused.
 //!
-//! Near `max_memory`, new connections are refused and idle connections closed. At `max_memory`, requests are refused before any work is
-//! done for them. Requests under way are completed. Each state ends when memory is 5 % of `max_memory` below the state's start, so that the
-//! state does not change at every check.
+//! At 90 % of `max_memory`, new connections are refused and idle connections are closed. At `max_memory`, requests are refused before any
+//! work is done for them. Requests under way are completed. Each state ends when memory has fallen 5 % of `max_memory` below the start of
+//! the state. Without this margin, the state could change at every check.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,17 +21,18 @@ const FULL: u64 = 100;
 /// The percentage of `max_memory` by which memory must fall below the start of a state before the state ends.
 const LEFT_BELOW: u64 = 5;
 
-/// The size of a large block, in bytes. An allocator takes such a block from the system, not from its free small blocks.
+/// The size of the block that `give_back` allocates, in bytes. An allocator takes such a large block from the system, not from its free
+/// small blocks.
 const LARGE: usize = 8 << 20;
 
-/// The shortage of memory of the process.
+/// The degree to which the process is short of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Pressure {
     /// No load is shed.
     #[default]
     None,
-    /// New connections are refused, and idle ones closed.
+    /// New connections are refused, and idle connections are closed.
     Near,
     /// New requests are refused, too, in addition to the effects of [`Near`](Self::Near).
     Full,
@@ -153,8 +155,9 @@ fn resident() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Makes the allocator, mimalloc, return to the system memory that has been free for a while. mimalloc returns it only when a large block
-/// is freed, so this function frees one. Otherwise an idle gateway would keep all memory that it ever needed.
+/// Makes mimalloc, the allocator, return free memory to the system. mimalloc returns memory that has been free for a while, but only when a
+/// large block is freed. So this function allocates and frees a large block. Otherwise an idle gateway would keep all memory that it ever
+/// needed.
 fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }

@@ -24,7 +24,7 @@ pub(crate) fn encode(head: &Parts, body: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Writes an answer and closes, without a wait: a refused connection must not use resources that others need.
+/// Writes an answer and closes the connection at once: a refused connection must not use resources that other connections need.
 pub(crate) fn send(socket: TcpStream, answer: &[u8]) {
     let Ok(mut socket) = socket.into_std() else {
         return;

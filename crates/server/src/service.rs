@@ -1,4 +1,4 @@
-//! The service of a server: it answers requests, and heads that the protocol refused.
+//! The service of a server: it answers requests, and request heads that the HTTP parser refused.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -30,8 +30,8 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
     /// Whether `ip` is a trusted proxy: it connects for many clients, and its headers are trusted.
     fn is_proxy(&self, ip: IpAddr) -> bool;
 
-    /// Whether all requests of clients at `ip` are denied. If so, a connection to a listener with TLS is closed before its handshake.
-    /// Without TLS, [`call`](Self::call) has to refuse the requests.
+    /// Whether all requests of clients at `ip` are denied. If so, a connection to a listener with TLS is closed before its handshake. On a
+    /// listener without TLS, [`call`](Self::call) has to refuse the requests.
     fn denies(&self, _ip: IpAddr) -> bool {
         false
     }
@@ -51,7 +51,7 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
         guard: RequestGuard,
     ) -> impl Future<Output = Result<Response<Self::Body>, Dropped>> + Send;
 
-    /// Answers a head that the protocol refused.
+    /// Answers a head that the HTTP parser refused.
     fn refuse_head(
         self: Arc<Self>,
         head: UnparsedHead,
@@ -62,8 +62,8 @@ pub trait Service: fmt::Debug + Send + Sync + 'static {
 
 /// The body of an answer.
 pub trait ResponseBody: Body<Data = Bytes, Error = BoxError> + Send + Unpin + 'static {
-    /// Returns the least rate at which the client must take the body; `None` if any rate is allowed. `own` is the least rate for answers of
-    /// the gateway itself.
+    /// Returns the least rate at which the client must take the body; `None` if any rate is allowed. `own` is the least rate for answers
+    /// that the gateway itself generates.
     fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate>;
 
     /// Cuts the body off, because the client takes it too slowly.
@@ -119,11 +119,11 @@ impl UnparsedHead {
     }
 }
 
-/// The answer to a head that was refused, and the time for which connections of its address are not read.
+/// The answer to a refused head, and the time for which further connections from the head's address are closed unread.
 #[derive(Debug)]
 pub struct RefusedHead<B> {
     /// The answer, with a short body; `None` if the connection ends without an answer.
     pub response: Option<Response<B>>,
-    /// The time for which connections of the address are not read; `None` if the address has not used up a limit.
+    /// The time for which connections from the address are closed unread; `None` if the address has not used up a limit.
     pub used_up: Option<Duration>,
 }

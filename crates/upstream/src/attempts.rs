@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 
-/// The most attempts of one request that are recorded: the first ones, and the last one. All attempts are counted.
+/// The most attempts of one request that are recorded: the first seven attempts, and the last attempt. All attempts are counted.
 const MOST_NOTED: usize = 8;
 
 /// One attempt to get an answer from a server.

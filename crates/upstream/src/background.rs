@@ -132,7 +132,7 @@ impl Background {
         true
     }
 
-    /// Requests a DNS lookup, because the addresses of the servers may have changed.
+    /// Requests a DNS lookup, because the addresses behind the servers' names may have changed.
     pub(crate) fn look_again(&self) {
         if self.discovery.have_names() {
             self.stale.notify_one();

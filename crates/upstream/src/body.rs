@@ -40,13 +40,13 @@ pub struct BodyState {
     started: Instant,
     // The time at which the last part was passed on, in ms since `started`.
     progress: AtomicU64,
-    // Bytes passed on so far.
+    // The number of bytes that were passed on so far.
     bytes: AtomicU64,
-    // Whether the upstream has begun to answer a call in which both sides may send at any time.
+    // Whether the upstream has begun to answer a gRPC call, in which both sides may send at any time.
     talking: AtomicBool,
 }
 
-/// The activity of a body, or the reason why it broke off.
+/// The current phase of a body: the side that the gateway waits for, or the reason why the body broke off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BodyPhase {
@@ -93,7 +93,7 @@ impl BodyState {
         self.started + Duration::from_millis(self.progress.load(Ordering::Relaxed))
     }
 
-    /// Whether the upstream is answering a call in which both sides may send at any time.
+    /// Whether the upstream is answering a gRPC call, in which both sides may send at any time.
     pub fn is_talking(&self) -> bool {
         self.talking.load(Ordering::Relaxed)
     }
@@ -109,8 +109,8 @@ impl BodyState {
         !matches!(phase, BodyPhase::Forwarded | BodyPhase::AwaitingClient)
     }
 
-    /// Sets whether the upstream is answering a call in which both sides may send at any time. During such an answer the gateway cannot see
-    /// which side waits for the other.
+    /// Sets whether the upstream is answering a gRPC call, in which both sides may send at any time. During such an answer the gateway
+    /// cannot see which side waits for the other.
     pub fn set_talking(&self, talks: bool) {
         self.talking.store(talks, Ordering::Relaxed);
     }

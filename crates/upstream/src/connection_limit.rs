@@ -20,9 +20,9 @@ pub(crate) struct ConnectionPermit {
     shared: Option<(IpAddr, Arc<dyn PlaceQueue>)>,
 }
 
-/// Requests that wait for places.
+/// The queue of requests that wait for places.
 pub(crate) trait PlaceQueue: Debug + Send + Sync {
-    /// Gives the freed place of `address` to a waiting request.
+    /// Gives a place that a request from `address` has freed to a waiting request.
     fn freed(self: Arc<Self>, address: IpAddr);
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// Returns the servers of an upstream that have an IP address. Servers with names are added by [`Self::resolve`].
+    /// Returns the servers whose configuration has an IP address. [`Self::resolve`] adds the servers whose configuration has a host name.
     pub(crate) fn new(settings: &UpstreamSettings) -> Self {
         let servers: Vec<_> = settings.servers.iter().cloned().map(Arc::new).collect();
         let current = servers.iter().filter_map(|server| {
@@ -77,7 +77,8 @@ impl Discovery {
     }
 }
 
-/// Returns the servers at the addresses in `answers`. Existing servers keep their state. If a lookup failed, all servers of that name stay.
+/// Returns the servers at the addresses in `answers`. Existing servers keep their state. If the lookup of a name failed, all servers of
+/// this name are kept.
 fn regroup(
     before: &[Arc<Server>],
     answers: Vec<(&Arc<ServerSettings>, Option<Vec<SocketAddr>>)>,
@@ -123,7 +124,7 @@ async fn addresses(server: &ServerSettings) -> Option<Vec<SocketAddr>> {
     None
 }
 
-/// Looks up a name, within [`PATIENCE`]. Sorts the addresses, because resolvers shuffle them.
+/// Looks up a name, within [`PATIENCE`]. Sorts the addresses, because resolvers shuffle them: an unchanged answer must give the same list.
 pub(crate) async fn lookup(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Elapsed> {
     let answer = timeout(PATIENCE, lookup_host((host, port))).await?;
     Ok(answer.map(|answer| {

@@ -15,7 +15,8 @@ const LONGEST: u32 = 32;
 /// The share of its weight that a returning server has at first, under `slow_start`.
 const FIRST_SHARE: f64 = 0.1;
 
-/// The least number of failures among the last 64 requests at which a server fails too often, even with successes in between.
+/// The number of failures among the last 64 requests from which a server counts as failing too often, even if other requests in between
+/// succeeded.
 const HALF: u32 = 32;
 
 /// A server is ejected only if it has at least this many times the failures of another server.
@@ -44,7 +45,7 @@ struct Past {
     against: u32,
     was_checked: bool,
     back: Option<Instant>,
-    /// The number of requests that all servers had served when the first failed request of the row was sent.
+    /// The number of requests that all servers had served when the first failed request of the current row of failures was sent.
     row_began: u64,
 }
 
@@ -138,8 +139,8 @@ impl Health {
         fails() || !self.failing.swap(false, Ordering::SeqCst)
     }
 
-    /// Records a request that failed at the server. If the server served another request in the meantime, the failure does not add to the
-    /// row.
+    /// Records a request that failed at the server. If the server served another request in the meantime, the failure does not count as one
+    /// of the failures in a row.
     pub(crate) fn failed(&self, before: Served) {
         self.remember(1);
         if self.served() != before.here {
@@ -177,8 +178,8 @@ impl Health {
         self.recent.load(Ordering::Relaxed).count_ones()
     }
 
-    /// Ejects the server, and returns the length of the ejection. Each ejection doubles the length of the previous ejection. After a stay
-    /// in use of at least that length, the next ejection has the first length again.
+    /// Ejects the server, and returns the length of the ejection. Each ejection doubles the length of the previous ejection. If the server
+    /// was in use for at least the length of its last ejection, the next ejection has the first length again.
     pub(crate) fn eject(&self, settings: &EjectSettings, now: Instant) -> Duration {
         let mut past = self.past.lock();
         let lasts = match past.ejection {
@@ -210,8 +211,8 @@ impl Health {
         self.ejected.store(false, Ordering::Relaxed);
     }
 
-    /// Records the result of a check. Returns whether the server is healthy now, if that changed. If the first check of a server fails, the
-    /// server is unhealthy at once.
+    /// Records the result of a check. Returns whether the server is healthy now, or `None` if the check did not change the state. If the
+    /// first check of a server fails, the server is unhealthy at once.
     pub(crate) fn checked(
         &self,
         settings: &HealthSettings,
@@ -242,7 +243,7 @@ impl Health {
         Some(passed)
     }
 
-    /// Records that the server joined other servers of the upstream, so `slow_start` applies to it.
+    /// Records that the server was added to an upstream with other servers, so `slow_start` applies to the new server.
     pub(crate) fn joined(&self, now: Instant) {
         self.past.lock().back = Some(now);
     }

@@ -1,4 +1,5 @@
-//! Bounds on interim answers (1xx). hyper drops them and reads on until the final answer, without a bound of its own.
+//! Bounds on interim answers (1xx). hyper drops interim answers and reads until the final answer, without a bound. So a server could send
+//! interim answers without end.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::watched::Watch;
 const MOST_BEFORE_ANSWER: u64 = 256 * 1024;
 
 /// The number of HEADERS frames that a server may send for each request on an HTTP/2 connection: interim answers, the answer and trailers.
-/// Unused frames count for later requests.
+/// If the server sends fewer frames, it may send the remaining frames for later requests.
 const HEADS_PER_REQUEST: u64 = 256;
 
 /// The most HEADERS frames that a server may send on an HTTP/2 connection without a further request.
@@ -54,7 +55,7 @@ impl Watch for Arc<Unanswered> {
         }
         let left = left.checked_sub(bytes.len() as u64);
         let left = left.ok_or_else(|| too_much("too much came before the answer"))?;
-        // The bound stays lifted if the answer has begun meanwhile.
+        // If the answer has begun in the meantime, the bound is not set again.
         let next = |now| (now != NO_BOUND).then_some(left);
         let _ = self
             .0
@@ -90,9 +91,9 @@ impl Heads {
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     head: [u8; FRAME_HEAD],
-    // Bytes of `head` that were read.
+    // The number of bytes of `head` that were read.
     length: usize,
-    // Bytes of the previous frame's payload that have not come yet.
+    // The number of bytes of the previous frame's payload that have not come yet.
     left: usize,
 }
 

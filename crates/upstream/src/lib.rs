@@ -1,6 +1,7 @@
-//! Sends requests to the servers of an upstream: looks up addresses, chooses a server for each request, and keeps connections.
+//! Sends requests to the servers of an upstream: looks up addresses, chooses a server for each request, and keeps connections for later
+//! requests.
 //!
-//! Start reading at [`Upstream::send`]. This crate has no limits, no clients and no configuration file.
+//! Start reading at [`Upstream::send`]. Rate limits, client connections and the configuration file are in other crates.
 
 mod attempts;
 mod background;

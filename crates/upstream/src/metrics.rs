@@ -14,7 +14,7 @@ pub struct UpstreamMetrics {
     pub ejected: Gauge,
     /// Servers that failed their health checks.
     pub unhealthy: Gauge,
-    /// Requests that wait for a place.
+    /// Requests that wait for a place at a server.
     pub waiting: Gauge,
     /// Ejections so far.
     pub ejections: Counter,

@@ -10,7 +10,7 @@ use super::body::BodyState;
 use super::retries::Retries;
 use super::sticky::Affinity;
 
-/// The times that an upstream may take.
+/// The timeouts of a request to an upstream.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// The longest time until a connection is open and its handshake is complete.
@@ -24,18 +24,19 @@ pub struct Timeouts {
 pub struct SendOptions<'a> {
     /// The HTTP versions that a server may choose from.
     pub offer: Offer,
-    /// The times that the server may take.
+    /// The timeouts of the connection and the answer.
     pub timeouts: Timeouts,
     /// The route's retries. Without them, only the first three cases of [`Upstream::send`](crate::Upstream::send) repeat a request.
     pub retries: Option<&'a Retries>,
     /// The state of the request's body, if it has one.
     pub body_state: Option<&'a BodyState>,
-    /// The record whether the request was sent, if the caller needs the record.
+    /// Records whether the request was sent. `None` if the caller does not need this record.
     pub transmission: Option<&'a Transmission>,
     /// Whether the request's host is replaced by the server's own host.
     pub own_host: bool,
     /// The server that the request prefers.
     pub affinity: Option<Affinity>,
-    /// The client's address, or its prefix for IPv6. It is used only if the upstream [is bounded](crate::Upstream::is_bounded).
+    /// The client's IPv4 address, or the prefix of its IPv6 address. It is used only if the upstream [is
+    /// bounded](crate::Upstream::is_bounded).
     pub address: IpAddr,
 }

@@ -1,8 +1,9 @@
-//! The places of an upstream with `max_connections`. A request takes a free place, or waits for one.
+//! The places of an upstream with `max_connections`: each server has this number of places. A request takes a free place at a server, or
+//! waits for a place.
 //!
-//! All servers of an upstream have one queue. A free place goes to the client address that holds the fewest places, and among equal
-//! addresses to the oldest request. One address may hold only its share (`max_connections_per_ip`), so other clients find places even if it
-//! holds its own for long.
+//! All servers of an upstream have one queue. A free place goes to the client address that holds the fewest places, and among addresses
+//! with equally many places to the oldest request. One address may hold only the share `max_connections_per_ip`, so other clients find
+//! places even if this address holds its places for long.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -27,7 +28,7 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 /// A server, and a place at that server.
 pub(crate) type Placed = (Arc<Server>, ConnectionPermit);
 
-/// The places at all servers of an upstream, and the requests that wait for one.
+/// The places at all servers of an upstream, and the requests that wait for a place.
 #[derive(Debug)]
 pub(crate) struct Places {
     selector: Arc<Selector>,
@@ -49,7 +50,7 @@ pub(crate) enum NoPlace {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The addresses that hold places or wait for one.
+    /// The addresses whose requests hold places or wait for a place.
     addresses: HashMap<IpAddr, Usage>,
     /// The waiting addresses. The first address gets the next place.
     turns: BTreeSet<Turn>,
@@ -153,7 +154,7 @@ impl Places {
             std::iter::from_fn(|| self.give(&mut state)).collect()
         };
         for (waiter, placed) in given {
-            // If the waiting request was dropped, the place is dropped here, and the drop serves the next request.
+            // If the waiting request was dropped, the place is dropped here, and the drop gives the place to the next request.
             let _ = waiter.place.send(placed);
         }
     }

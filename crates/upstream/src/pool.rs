@@ -1,4 +1,4 @@
-//! An upstream: sends each request to a server, and repeats it at another server if this is safe.
+//! An upstream: sends each request to a server, and repeats the request at another server if a repetition does no harm.
 
 use std::io;
 use std::pin::pin;
@@ -40,9 +40,10 @@ pub struct Upstream {
     background: Arc<Background>,
     // Memory for the sent parts of bodies, which another attempt may need.
     replays: Arc<BufferMemory>,
-    // Memory for the first parts of bodies whose requests wait for a place.
+    // Memory for the first parts of bodies whose requests wait for a place at a server.
     first_parts: Arc<BufferMemory>,
-    // Memory for answers that free their place before their clients have read them.
+    // Memory for answers that the gateway reads ahead, so that their places at the server are free before the clients have read the
+    // answers.
     answers: Arc<BufferMemory>,
     #[expect(dead_code, reason = "ends its task when it is dropped")]
     keeping: JoinSet<()>,
@@ -75,7 +76,7 @@ impl Upstream {
         &self.background.settings
     }
 
-    /// Whether the number of connections to its servers has a bound.
+    /// Whether `max_connections` bounds the connections to the servers.
     pub fn is_bounded(&self) -> bool {
         self.background.places.is_some()
     }
@@ -85,7 +86,7 @@ impl Upstream {
         &self.answers
     }
 
-    /// Returns the current state.
+    /// Returns the current state of the servers, for reports.
     pub fn state(&self) -> UpstreamState {
         state::of(&self.background)
     }
@@ -179,7 +180,7 @@ impl Upstream {
         }
     }
 
-    /// Returns a server for the next attempt, and a place there.
+    /// Chooses a server for the next attempt, and takes a place for the request at this server.
     async fn place(
         &self,
         servers: &[Arc<Server>],
@@ -228,7 +229,7 @@ impl Upstream {
             let (mut lease, is_fresh) = match server.connection(connect, &wanted).await {
                 Ok(connected) => connected,
                 Err(error) => {
-                    // A shortage on this machine is no failure of the server, so it must not lead to an ejection.
+                    // If this machine has no free descriptor, port or memory, the server has not failed, so it must not be ejected.
                     let error = if error.is_our_shortage() {
                         say_shortage();
                         SendError::Exhausted
@@ -269,8 +270,8 @@ impl Upstream {
                 }
                 Some(Err(error)) => error,
                 None => {
-                    // The connection may be dead, so it gets no further requests. The retry settings may have a shorter timeout, which
-                    // shows no dead connection. So only an attempt with all of the remaining time retires the connection.
+                    // The connection may be dead, so it gets no further requests. After the shorter timeout of the retry settings, the
+                    // connection is kept, because the server may only be slow.
                     if options.retries.and_then(|it| it.settings.timeout) != Some(timeout) {
                         lease.retire();
                     }
@@ -289,7 +290,7 @@ impl Upstream {
             if shared.is_none() && (closed || !is_fresh && unsent.is_some()) {
                 server.closed(lease.idle());
             }
-            // An error of one stream does not affect the other requests on the connection.
+            // An error of one HTTP/2 stream does not affect the other requests on the connection, so the connection is kept.
             if unsent.is_some() || !is_of_stream(error.error()) {
                 lease.retire();
             }

@@ -1,4 +1,4 @@
-//! A check whether a server of an upstream accepts connections, without a request.
+//! Checks, without sending a request, whether a server of an upstream accepts connections.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::discovery::lookup;
 use super::settings::{ServerSettings, Speaks};
 use tidegate_net::tls::Offer;
 
-/// Connects to each address of a server, with TLS if the server speaks it. Each connection may take `patience`.
+/// Connects to each address of a server, with TLS if the server speaks it. Each connection must be ready within `patience`.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub async fn reach(server: &ServerSettings, patience: Duration) -> Result<(), St
     Ok(())
 }
 
-/// Adds a remedy to the error about a certificate for another name.
+/// Adds the setting `server_name` to the error text if the server's certificate is for another name.
 fn with_remedy(error: String) -> String {
     match error.contains("not valid for name") {
         true => format!(

@@ -1,4 +1,4 @@
-//! The report of an exchange's result, which decides about ejections.
+//! Reports whether an exchange with a server succeeded or failed. These reports decide whether the server is ejected.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use tower::retry::budget::TpsBudget;
 use super::body::RequestBody;
 use super::settings::RetrySettings;
 
-/// The time for which a request adds to the budget.
+/// The time for which a request adds retries to the budget.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// The number of retries a second that are always allowed, so that a route with few requests can retry.

@@ -80,7 +80,7 @@ impl Selector {
     }
 }
 
-/// Returns the servers that are healthy and were not tried yet. Includes ejected servers only if there are no others.
+/// Returns the servers that are healthy and were not tried yet. Includes ejected servers only if no other server is left.
 pub(crate) fn usable<'a>(
     servers: &'a [Arc<Server>],
     tried: &'a [Arc<Server>],
@@ -97,7 +97,8 @@ fn has_place(server: &Arc<Server>) -> bool {
     server.places.free() > 0
 }
 
-/// Chooses by smooth weighted round robin: each server gains its weight as credit, and the richest server pays the sum of all gains.
+/// Chooses by smooth weighted round robin: each server gains its weight as credit. The server with the most credit is chosen, and loses the
+/// sum of all gains.
 fn in_turn<'a>(
     servers: impl Iterator<Item = &'a Arc<Server>>,
     weight: impl Fn(&Server) -> i64,

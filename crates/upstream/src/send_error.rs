@@ -11,17 +11,18 @@ use super::server::connection::ConnectError;
 /// The reason why no answer came.
 #[derive(Debug)]
 pub enum SendError {
-    /// All servers failed their health checks. Holds the time until the next check.
+    /// No server is usable, and the upstream has health checks. Holds the pause between two checks, after which a server may be usable
+    /// again.
     Down(Duration),
     /// No place at a server became free in time.
     Busy,
-    /// The client's body broke off before anything was sent.
+    /// The client's body broke off before a part of the request was sent.
     Unread(BoxError),
     /// No server accepted a connection. Holds the error of the last server.
     Unconnected(ConnectError),
     /// The server refused the request before it processed it, and the request could not be repeated.
     Refused(hyper::Error),
-    /// This machine has no room for another connection.
+    /// This machine has no free descriptor, port or memory for another connection.
     Exhausted,
     /// A server accepted the request and then failed.
     Failed(hyper::Error),

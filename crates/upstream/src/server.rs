@@ -76,7 +76,8 @@ pub(crate) struct Server {
     shared: Mutex<Vec<Arc<Shared>>>,
     // Held during the handshake of a connection that other requests may share.
     opening: tokio::sync::Mutex<()>,
-    // Whether requests share connections (HTTP/2). For a TLS server this is a guess until the first handshake negotiates the protocol.
+    // Whether requests share connections (HTTP/2). For a TLS server, the value is a guess until the first handshake negotiates the
+    // protocol.
     shares: AtomicBool,
     // The TLS error that was logged last. `None` while handshakes succeed.
     tls_error: Mutex<Option<String>>,
@@ -228,7 +229,7 @@ impl Server {
         Some(Lease::new(Way::Shared(stream?)))
     }
 
-    /// Returns a connection whose server's SETTINGS have not come yet.
+    /// Returns a shared connection on which the SETTINGS frame of the server has not come yet.
     fn new_shared(&self, wanted: &Wanted) -> Option<Arc<Shared>> {
         let mut shared = self.shared.lock();
         shared.retain(|connection| connection.is_of_use(self.kept));

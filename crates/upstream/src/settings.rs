@@ -14,9 +14,9 @@ use tidegate_net::tls::UpstreamTls;
 /// A group of servers, each of which can take any request.
 #[derive(Debug, PartialEq)]
 pub struct UpstreamSettings {
-    /// Its name in the configuration, or the URL of its only server.
+    /// The upstream's name in the configuration, or the URL of its only server.
     pub name: Arc<str>,
-    /// Its servers, at least one.
+    /// The upstream's servers, at least one.
     pub servers: Vec<ServerSettings>,
     /// The rule that chooses the server of the next request.
     pub balance: Balance,
@@ -28,9 +28,9 @@ pub struct UpstreamSettings {
     pub eject: Option<EjectSettings>,
     /// The health checks of servers. `None` without checks.
     pub health: Option<HealthSettings>,
-    /// The time in which a returning server reaches its full share. `None` if it has its full share at once.
+    /// The time in which a returning server reaches its full share of requests. `None` if it has its full share at once.
     pub slow_start: Option<Duration>,
-    /// The most connections in use to one server. `None` without a bound.
+    /// The most connections to one server that are in use at a time. `None` if they have no bound.
     pub max_connections: Option<usize>,
     /// The part of the connections that one client address may hold.
     pub max_connections_per_ip: Share,
@@ -41,7 +41,8 @@ pub struct UpstreamSettings {
 }
 
 impl UpstreamSettings {
-    /// The default of `resolve_every`. A fixed period, because the system's resolver does not return the lifetime of an answer.
+    /// The default of `resolve_every`. The period is fixed, because the system's resolver does not return the lifetime (TTL) of a DNS
+    /// answer.
     pub const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
     /// The default of `idle`. It is shorter than the usual keep-alive of servers, so that no request is sent on a connection that the
@@ -83,8 +84,8 @@ pub struct Share(pub u32);
 impl Share {
     /// Whether an address that holds `own` connections may have one more while `free` are free.
     ///
-    /// The bound shrinks with the free connections. With 75 %, a single address gets three quarters of all. Two addresses get three
-    /// sevenths each, and one seventh stays free.
+    /// The fewer connections are free, the fewer an address may hold. With 75 %, a single busy address gets three quarters of all
+    /// connections. Two busy addresses get three sevenths each, and one seventh remains free.
     pub const fn allows(self, own: usize, free: usize) -> bool {
         let share = self.0 as usize;
         own.saturating_mul(100_usize.saturating_sub(share)) < free.saturating_mul(share)
@@ -102,19 +103,19 @@ impl Default for Share {
     }
 }
 
-/// A server of an upstream: one address, or all addresses of a name.
+/// A server of an upstream: one IP address, or all IP addresses of a host name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSettings {
-    /// Its host and port.
+    /// The host and the port in the server's URL.
     pub authority: Authority,
     /// The protocol of its connections.
     pub speaks: Speaks,
-    /// Its share of requests relative to the weights of the other servers, from 1 to 1000.
+    /// The weight of the server, from 1 to 1000. Each server gets requests in proportion to its weight.
     pub weight: u32,
 }
 
 impl ServerSettings {
-    /// Returns its host, without brackets, and its port.
+    /// Returns the server's host, without the brackets of an IPv6 address, and its port.
     pub fn endpoint(&self) -> (&str, u16) {
         let host = self.authority.host().trim_matches(['[', ']']);
         let usual_port = match self.speaks {
@@ -124,7 +125,7 @@ impl ServerSettings {
         (host, self.authority.port_u16().unwrap_or(usual_port))
     }
 
-    /// Returns its address, unless its host is a name.
+    /// Returns the server's address; `None` if its host is a name that must be looked up.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let (host, port) = self.endpoint();
         Some(SocketAddr::new(host.parse().ok()?, port))
@@ -170,7 +171,7 @@ pub enum Balance {
     /// Each server in turn, by weight.
     #[default]
     RoundRobin,
-    /// The server with the fewest open requests for its weight.
+    /// The server with the fewest open requests relative to its weight.
     LeastRequests,
 }
 
@@ -220,18 +221,18 @@ pub struct HealthSettings {
     pub host: Option<HeaderValue>,
     /// The pause between two checks.
     pub every: Duration,
-    /// The longest time for connection and answer.
+    /// The longest time of a check, from the start of its connection to the end of its answer.
     pub timeout: Duration,
     /// The number of good answers in a row that return a server to use.
     pub healthy_after: u32,
-    /// The number of bad answers in a row that take a server out.
+    /// The number of bad answers in a row that take a server out of use.
     pub unhealthy_after: u32,
 }
 
 /// The request of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HealthRequest {
-    /// An answer with 200 to 399 is good.
+    /// An HTTP request. An answer with a status from 200 to 399 is good.
     Http {
         /// GET or HEAD.
         method: Method,
@@ -240,7 +241,7 @@ pub enum HealthRequest {
     },
     /// A call of `grpc.health.v1.Health/Check`. The answer `SERVING` is good.
     Grpc {
-        /// The name of a service. Empty for the server as a whole.
+        /// The name of the gRPC service that is checked. Empty for the server as a whole.
         service: Box<str>,
     },
 }

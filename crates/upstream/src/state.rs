@@ -7,13 +7,13 @@ use super::background::Background;
 /// The current state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
-    /// Its URL in the configuration.
+    /// The server's URL in the configuration.
     pub url: String,
-    /// Its address.
+    /// The server's IP address and port.
     pub address: SocketAddr,
     /// `healthy`, `failing`, `ejected` or `unhealthy`.
     pub state: &'static str,
-    /// Its requests in flight.
+    /// The number of requests in flight at the server.
     pub in_flight: usize,
     /// The number of failures without a success in between.
     pub failures: u32,
@@ -22,7 +22,7 @@ pub struct ServerState {
 /// The current state of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamState {
-    /// Its servers. Servers without a resolved name are missing.
+    /// The upstream's servers. A server whose name is not resolved yet is missing.
     pub servers: Vec<ServerState>,
     /// Ejections so far.
     pub ejections: u64,

@@ -124,7 +124,8 @@ pub(crate) fn score(request: u64, seed: u64, weight: f64) -> f64 {
     weight / -uniform.ln()
 }
 
-/// Hashes by FNV-1a. Its values are the same in all versions, so gateways of different versions choose the same server.
+/// Returns the FNV-1a hash of `bytes`, spread by [`mix`]. The hash is the same in all versions of the gateway, so gateways of different
+/// versions choose the same server.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, add))

@@ -18,7 +18,8 @@ use super::watched::Watch;
 /// The most open requests on one HTTP/2 connection, unless the server allows fewer.
 pub(crate) const MAX_STREAMS: usize = 100;
 
-/// The bound that hyper starts with, until the server's SETTINGS replace it. No server sends this number.
+/// The bound that hyper starts with, until the server's SETTINGS replace it. No server sends this number, so another value shows that the
+/// SETTINGS have come.
 pub(crate) const NO_SETTINGS: usize = i32::MAX as usize - 1;
 
 /// The most requests on a connection before the server's SETTINGS come.
@@ -59,7 +60,7 @@ impl StreamLimit {
         self.is_known.load(Ordering::Acquire)
     }
 
-    /// Stores hyper's current bound. Must be called inside the task that drives the connection.
+    /// Stores hyper's current bound on streams. Must be called inside the task that drives the connection.
     pub(crate) fn observe(&self, most: impl Fn() -> usize, context: &Context<'_>) {
         if !self.is_known() {
             // The waker is stored before the bound is read, so SETTINGS that come in between wake the driver.

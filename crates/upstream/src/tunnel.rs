@@ -20,13 +20,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Lease;
 
-/// When the gateway stops, a tunnel ends after this long without traffic.
+/// When the gateway stops, a tunnel ends once no bytes have passed for this time.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The fraction of the drain after which a tunnel ends even without a pause. Both sides close in the remaining time.
+/// The fraction of the drain time after which a tunnel ends even without a pause. Both sides close in the remaining time.
 const LATEST: (u32, u32) = (5, 6);
 /// The time in which both sides must close after a tunnel ends.
 const LINGER: Duration = Duration::from_secs(3);
-/// The shorter time for a tunnel that ends in a pause while the gateway stops.
+/// The time in which both sides must close after a tunnel ends in a pause while the gateway stops. It is shorter than [`LINGER`].
 const LAST_LINGER: Duration = Duration::from_secs(1);
 
 /// A tunnel that both sides have agreed to. It opens after the client has received the answer.

@@ -15,7 +15,7 @@ pub(crate) trait Watch: Unpin {
     fn write(&self) {}
 }
 
-/// A socket that is watched.
+/// A socket whose bytes an observer watches.
 #[derive(Debug)]
 pub(crate) struct Watched<S, W> {
     inner: S,

@@ -26,7 +26,7 @@ impl Activity {
         self.asks.take()
     }
 
-    /// Records the TCP state of the socket. If the client has acknowledged more bytes of an answer, the idle timeout begins again.
+    /// Records the TCP state of the socket. While the client still acknowledges bytes of an answer, the idle timeout begins again.
     pub(crate) fn sent(&self, sent: Sent) {
         let before = self
             .acknowledged

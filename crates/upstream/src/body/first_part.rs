@@ -16,7 +16,8 @@ use http_body_util::BodyExt as _;
 use super::memory::{BufferMemory, Buffered};
 use super::{BoxError, RequestBody, StreamingBody, size_behind};
 
-/// The most bytes that are read, counting [`PER_FRAME`] for each frame. The frame that reaches the bound is read whole.
+/// The most bytes of a body that are read before the request has a place, counting [`PER_FRAME`] for each frame. The frame that reaches the
+/// bound is read whole.
 const MAX_FIRST: usize = 16 * 1024;
 
 /// The bytes of memory that each frame takes in addition to its data.
@@ -35,7 +36,7 @@ struct FirstPart {
 ///
 /// # Errors
 ///
-/// The body broke off while it was read.
+/// Returns the error of a body that broke off while its first part was read.
 pub(crate) async fn read(
     request: &mut Request<RequestBody>,
     memory: &Arc<BufferMemory>,

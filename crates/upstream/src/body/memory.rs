@@ -10,7 +10,7 @@ const MAX_BUFFERED: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct BufferMemory(AtomicUsize);
 
-/// Bytes that were taken from a [`BufferMemory`]. A drop frees them.
+/// Bytes that were reserved in a [`BufferMemory`]. A drop frees them.
 #[derive(Debug)]
 pub struct Buffered {
     memory: Arc<BufferMemory>,
@@ -18,7 +18,7 @@ pub struct Buffered {
 }
 
 impl BufferMemory {
-    /// Takes `bytes`, if there is room for them.
+    /// Reserves `bytes` bytes of the memory, if there is room for them.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Option<Buffered> {
         let mut buffered = Buffered::none(self);
         buffered.grow(bytes).then_some(buffered)
@@ -37,7 +37,7 @@ impl Buffered {
         Self { memory, bytes: 0 }
     }
 
-    /// Takes more bytes, if there is room. Returns whether there was room.
+    /// Reserves more bytes, if there is room for them. Returns whether there was room.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let more = |taken: usize| Some(taken + bytes).filter(|taken| *taken <= MAX_BUFFERED);
         let taken = &self.memory.0;

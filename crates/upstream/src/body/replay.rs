@@ -110,9 +110,9 @@ pub(crate) fn head<B>(request: &Request<B>) -> Request<()> {
 struct KeptBody {
     rest: RequestBody,
     frames: Vec<KeptFrame>,
-    // The number of frames that the attempt has sent.
+    // The number of frames that the current attempt has sent.
     sent: usize,
-    // The bytes of `frames`, as a part of the memory for all bodies.
+    // The reserved memory for `frames`. All bodies of an upstream share this memory.
     taken: Buffered,
     // Whether `frames` holds all parts that were sent.
     is_whole: bool,
@@ -182,14 +182,14 @@ impl KeptBody {
             ready!(due.as_mut().poll(context));
         }
         let error = self.broken.take().map(|(error, _)| error);
-        // A later poll must return an error. After an end of the body, the server would treat the body as complete.
+        // A later poll must return an error. If it returned the end of the body, the server would treat the body as complete.
         self.attempt += 1;
         Poll::Ready(error.map(Err))
     }
 
     fn release(&mut self) {
         self.is_whole = false;
-        // The frames stay if the current attempt has not sent them all.
+        // The frames are kept if the current attempt still has to send some of them.
         if self.sent >= self.frames.len() {
             self.frames = Vec::new();
             self.taken.clear();

@@ -8,8 +8,8 @@ use crate::sticky::score;
 /// The most requests in flight that a server takes, as a multiple of its fair share.
 const BOUND: f64 = 1.25;
 
-/// A server with fewer requests in flight than this always takes another request. With few clients the fair share is small, but a single
-/// browser sends six requests at once. Without this minimum, [`BOUND`] would move some of the six to another server.
+/// A server with fewer requests in flight than this number always takes another request. With few clients the fair share is small, but a
+/// single browser sends six requests at once. Without this minimum, [`BOUND`] would move some of the six to another server.
 const ALWAYS: usize = 8;
 
 /// Chooses the server that `hash` prefers among the servers below the bound.
@@ -33,7 +33,7 @@ pub(super) fn choose<'a>(
         let first = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
         first.map(|(_, server)| server)
     };
-    // Other requests change the numbers in the meantime. So perhaps no server is below its bound, and then all servers are candidates.
+    // Concurrent requests may change the numbers, so perhaps no server is below its bound. In this case, all servers are candidates.
     first(&mut servers.clone().filter(has_room)).or_else(|| first(&mut servers.clone()))
 }
 

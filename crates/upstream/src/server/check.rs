@@ -17,8 +17,9 @@ use crate::body::RequestBody;
 use crate::settings::{HealthRequest, HealthSettings};
 
 impl Server {
-    /// Runs one health check. Uses a connection that requests share, or else opens a connection for the check. Returns the cause of a
-    /// failure. Returns `None` if this machine has no room for a connection, because that is no failure of the server.
+    /// Runs one health check. Uses a shared connection (HTTP/2) if there is one. Otherwise opens a connection for the check. Returns the
+    /// cause of a failure. Returns `None` if this machine has no free descriptor, port or memory for a connection, because the server has
+    /// not failed.
     pub(crate) async fn check(
         self: &Arc<Self>,
         settings: &HealthSettings,
@@ -99,7 +100,7 @@ impl Server {
     }
 }
 
-/// Returns an error with the reason if the answer is bad.
+/// Returns an error with the reason if the answer fails the check.
 async fn judge(settings: &HealthSettings, answer: Response<Incoming>) -> Result<(), Box<str>> {
     let status = answer.status();
     match &settings.request {

@@ -39,7 +39,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether this machine had no room for a connection.
+    /// Whether this machine had no free descriptor, port or memory for a connection.
     pub(crate) fn is_our_shortage(&self) -> bool {
         match self {
             Self::Unreachable(error) => is_our_shortage(error),
@@ -60,8 +60,8 @@ impl From<hyper::Error> for ConnectError {
     }
 }
 
-/// A connection, and the task that drives it. A drop aborts the task. Without the abort, hyper would first send its buffer to a server that
-/// may have stopped reading.
+/// An HTTP/1 connection, and the task that drives it. A drop aborts the task. Without the abort, hyper would first send its buffer to a
+/// server that may have stopped reading.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) sender: http1::SendRequest<RequestBody>,
@@ -76,7 +76,7 @@ impl Drop for Connection {
     }
 }
 
-/// A connection that many requests share.
+/// An HTTP/2 connection, which many requests share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     sender: http2::SendRequest<RequestBody>,
@@ -104,7 +104,7 @@ impl Shared {
     {
         let observed = limit.clone();
         let driven = async move {
-            // The open requests receive the driver's error.
+            // The open requests receive the driver's error, so the result is ignored here.
             let _ = poll_fn(|context| {
                 observed.observe(|| connection.current_max_send_streams(), context);
                 Pin::new(&mut connection).poll(context)
@@ -134,7 +134,7 @@ impl Shared {
         !closed && (open || self.used.lock().elapsed() < kept)
     }
 
-    /// Returns a place for one more request, if the connection has room.
+    /// Returns a stream for one more request, if the connection has fewer open requests than its `limit` allows.
     pub(crate) fn stream(self: &Arc<Self>) -> Option<Stream> {
         let most = self.limit.most();
         let one_more = |open| (open < most).then_some(open + 1);
@@ -148,7 +148,7 @@ impl Shared {
         Some(Stream::new(self, idle))
     }
 
-    /// Returns the place of the request for which the connection was made.
+    /// Returns the stream of the request for which the connection was opened.
     pub(crate) fn first_stream(self: &Arc<Self>) -> Stream {
         self.open.fetch_add(1, Ordering::Relaxed);
         Stream::new(self, Duration::ZERO)
@@ -161,7 +161,7 @@ impl Drop for Shared {
     }
 }
 
-/// A place on a connection that many requests share. A drop frees the place.
+/// One request's stream on a shared connection. A drop makes room for another request.
 #[derive(Debug)]
 pub(crate) struct Stream {
     shared: Arc<Shared>,
@@ -214,7 +214,7 @@ impl Lease {
         Self { way, place }
     }
 
-    /// Whether other requests may wait for the place of this request.
+    /// Whether the upstream has `max_connections`, so that other requests may wait for the place of this request.
     pub fn is_bounded(&self) -> bool {
         self.place
             .as_ref()
@@ -269,13 +269,14 @@ impl Lease {
         }
     }
 
-    /// Keeps the connection for the next request. `body` is the state of this request's body, which may still be sending.
+    /// Keeps the connection for the next request. `body` is the state of this request's body, which the gateway may still be sending.
     pub fn give_back(self, body: Option<Arc<BodyState>>) {
         match self.way {
             Way::Own(connection, server, _) => server.idle.keep(connection, body),
             Way::Shared(mut stream) => stream.ended = true,
         }
-        // The place is freed last, so that the next request that waits for a place finds the connection.
+        // The place is freed last: the next waiting request gets the place at once, and must find this connection among the kept
+        // connections.
         drop(self.place);
     }
 

@@ -12,7 +12,7 @@ use tidegate_net::descriptors::UpstreamDescriptor;
 /// The most idle connections that are kept per server.
 const MOST_IDLE: usize = 1_024;
 
-/// All lists of this process. At a shortage of descriptors, the oldest connection of all lists is closed.
+/// All lists of idle connections in this process. If file descriptors are short, the oldest connection of all lists is closed.
 static LISTS: Mutex<Vec<Weak<List>>> = Mutex::new(Vec::new());
 
 /// Connections in the order in which they were kept, the oldest first.
@@ -29,7 +29,7 @@ pub(crate) struct IdleConnections {
 struct Idle {
     connection: Connection,
     since: Instant,
-    // The state of the last request's body. The body may still be sending although the answer is complete.
+    // The state of the last request's body. hyper may still be sending this body although the answer is complete.
     body: Option<Arc<BodyState>>,
 }
 

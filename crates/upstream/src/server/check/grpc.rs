@@ -34,12 +34,12 @@ pub(super) fn message(service: &str) -> Bytes {
     body.into()
 }
 
-/// Reads an answer, and returns an error with the reason if it is bad.
+/// Reads an answer, and returns an error with the reason if the answer fails the check.
 pub(super) async fn judge(answer: Response<Incoming>) -> Result<(), Box<str>> {
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, LONGEST).collect().await;
     let body = body.map_err(|error| format!("the answer is not whole: {error}"))?;
-    // An error without a message has its status in the head, not in trailers.
+    // If an answer has no message, its `grpc-status` is in the head, not in trailers.
     let trailers = body.trailers().unwrap_or(&head.headers);
     let code = trailers.get("grpc-status").map(|code| code.as_bytes());
     match code.and_then(|code| std::str::from_utf8(code).ok()?.parse::<u32>().ok()) {
@@ -56,7 +56,7 @@ pub(super) async fn judge(answer: Response<Incoming>) -> Result<(), Box<str>> {
     }
 }
 
-/// Reads field 1 of the only message in a body. A missing field is 0.
+/// Returns field 1, the status, of the only message in a body; 0 if the field is missing. Returns `None` if the message cannot be decoded.
 fn status(body: &[u8]) -> Option<u64> {
     let (prefix, mut rest) = body.split_first_chunk::<PREFIX>()?;
     let [compressed, length @ ..] = prefix;
