@@ -1,4 +1,4 @@
-//! Accepts the connections of one listener within the bounds, and serves each from its first byte to its last.
+//! Accepts the connections of one listener within the bounds on connections, and serves each connection from its first byte to its last.
 
 use std::io;
 use std::net::IpAddr;
@@ -90,7 +90,7 @@ impl<S: Service> Acceptor<S> {
         }
         let service = self.common.service.load();
         let settings = service.settings();
-        // A listener without TLS accepts the connection of a denied client, because the answer to its request gives the reason.
+        // A listener without TLS accepts the connection of a denied client, because the answer to the client's request gives the reason.
         if is_denied(&**service, ip) && matches!(settings.protection(self.listener), Some(Some(_)))
         {
             return Err(ConnectionRefusal::Denied);
@@ -129,7 +129,7 @@ impl<S: Service> Acceptor<S> {
         permit.map_err(|_| HandshakeError::Failed(HandshakeFailure::TooMany))
     }
 
-    /// Serves a connection until it ends. Once the server drains, the connection ends after its requests.
+    /// Serves a connection until it ends. After a stop, the connection ends when its requests are answered.
     async fn serve(self: Arc<Self>, socket: TcpStream, peer: Peer, permit: Arc<ConnectionPermit>) {
         // Keeps the permit until all requests of the connection have ended.
         let _permit = permit.clone();

@@ -17,7 +17,7 @@ use crate::heads::Heads;
 pub(crate) use progress::Wait;
 
 /// The time without a request after which an HTTP/1 connection rests: it drops hyper's state and keeps only its socket. Most clients send
-/// their next request sooner. To create hyper's state again for the next request takes about the time of one request.
+/// their next request sooner. If the client sends later, hyper's state is created again, which takes about as long as one request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.
@@ -172,7 +172,7 @@ impl Activity {
         self.body_state() == NO_BODY && !self.has_requests() && !self.is_tunnel.is_set()
     }
 
-    /// Checks the deadlines. Returns the next step of the watchdog.
+    /// Checks the header timeout and the idle timeout. Returns the next step of the watchdog.
     pub(crate) fn watch(&self) -> Watch {
         let now = Duration::from_millis(self.elapsed());
         let may_rest = !self.is_http2.is_set();
@@ -194,7 +194,7 @@ impl Activity {
         match may_rest && is_idle && self.is_done() {
             true if rests_at <= now => Watch::Rest,
             true => Watch::Until(self.opened + until.min(rests_at)),
-            // Checks soon: a head may begin at any time, and its timeout is usually shorter than the idle timeout.
+            // Checks again soon: a head may begin at any time, and its timeout is usually shorter than the idle timeout.
             false => Watch::Until(self.opened + until.min(soon)),
         }
     }

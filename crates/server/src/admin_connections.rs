@@ -4,8 +4,8 @@
 //! longest. So a probe gets a connection even if other clients hold many idle connections. If no connection is idle, the oldest stream is
 //! closed. If the bound of an address is reached, only connections of this address that have no stream are closed.
 //!
-//! A stream counts towards the bound of all addresses, but not towards the bound of its address. Otherwise status pages at one address would
-//! close each other's streams again and again. The caller of [`AdminConnection::stream`] bounds the number of streams.
+//! A stream counts towards the bound of all addresses, but not towards the bound of its address. Otherwise status pages at one address
+//! would repeatedly close each other's streams. The caller of [`AdminConnection::stream`] bounds the number of streams.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! - [`ClientIo::watch_http1`] withholds the answer that hyper itself writes to an unreadable head.
 //! - [`RequestLines`] escapes characters in the targets of requests before hyper reads the targets.
-//! - [`ClientIo::end_reading`] ends a connection from the server's side without a wait for its client.
+//! - [`ClientIo::end_reading`] ends a connection from the server's side, without waiting for its client.
 
 mod transport;
 
@@ -125,8 +125,8 @@ impl ClientIo {
         }
     }
 
-    /// Replaces the error of a write to an HTTP/2 client that has left by success. After the error, hyper would end at once and drop the
-    /// heads that it has read. After the success, hyper ends when it reads the end of the connection.
+    /// If an HTTP/2 client has left, returns success for a failed write. After an error, hyper would end at once and drop the heads that it
+    /// has read. After a success, hyper ends when it reads the end of the connection.
     fn unless_gone<T>(&self, written: Poll<io::Result<T>>, all: T) -> Poll<io::Result<T>> {
         match (&written, &self.watch) {
             (Poll::Ready(Err(error)), Watch::Http2(http2)) if is_leaving(error) => {

@@ -169,7 +169,7 @@ impl ClientStream {
     }
 
     /// Reads and drops further bytes, until the client closes its side or [`LINGER`] is over. If unread bytes were left, the close would
-    /// reset the connection, and the reset may overtake the answer. Then the client of a refused upload would not see the reason.
+    /// reset the connection, and the reset may overtake the answer. In that case, the client of a refused upload would not see the reason.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [MaybeUninit::uninit(); 4096];
         loop {

@@ -13,13 +13,13 @@ use crate::activity::{Activity, Watch};
 use crate::after_poll::polled;
 use crate::drain::{LAST_CALL, stop_asked};
 
-/// The end of a connection from the server's side. After a stop, the shutdown begins as soon as the connection has been quiet for
+/// The way in which the server ends a connection. After a stop, the shutdown begins as soon as the connection has been quiet for
 /// `quiet_for`. After another [`LAST_CALL`], the server no longer waits for the client.
 pub(crate) struct End<S, F> {
     /// Becomes true when the server is to stop.
     pub(crate) drain: watch::Receiver<bool>,
     pub(crate) quiet_for: Duration,
-    /// Returns whether the connection is to end without a stop, because memory is short. The watchdog calls it.
+    /// Returns whether the connection is to end without a stop, because memory is short. The watchdog calls this function.
     pub(crate) sheds: S,
     pub(crate) shut_down: F,
 }

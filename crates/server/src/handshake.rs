@@ -25,11 +25,11 @@ pub(crate) struct Handshake {
     pub(crate) peer: Peer,
     pub(crate) stream: ClientIo,
     pub(crate) is_http2: bool,
-    /// The client's certificate; `None` if it presented none.
+    /// The client's certificate; `None` if the client presented none.
     pub(crate) certificate: Option<ClientCertificate>,
 }
 
-/// Why a connection ended before its first request.
+/// The reason why a connection ended before its first request.
 pub(crate) enum HandshakeError {
     /// The client left, or its first bytes cannot be read.
     Gone,

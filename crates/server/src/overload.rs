@@ -1,5 +1,4 @@
-//! Measures the memory of the process. If memory is short, new and idle connections are refused or closed first, and then requests are
-//! refused.
+//! Measures the memory of the process. If memory is short, the process gives up connections without requests first, and then new requests.
 //!
 //! At 90 % of `max_memory`, new connections are refused and idle connections are closed. At `max_memory`, requests are refused before any
 //! work is done for them. Requests under way are completed. Each state ends when memory has fallen 5 % of `max_memory` below the start of
@@ -29,12 +28,12 @@ const LARGE: usize = 8 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Pressure {
-    /// No load is shed.
+    /// New connections and requests are accepted.
     #[default]
     None,
     /// New connections are refused, and idle connections are closed.
     Near,
-    /// New requests are refused, too, in addition to the effects of [`Near`](Self::Near).
+    /// New requests are refused, in addition to the effects of [`Near`](Self::Near).
     Full,
 }
 

@@ -82,7 +82,7 @@ impl Default for Dropped {
     }
 }
 
-/// The reason why a head became no request: the protocol refused it.
+/// The reason why the HTTP parser refused a head, or why the server ended an HTTP/2 connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnparsedHead {
     /// The request line or a header is not valid in HTTP/1.
@@ -93,7 +93,7 @@ pub enum UnparsedHead {
     TargetTooLong,
     /// The head is not a valid HTTP/2 request, or the server does not serve such a request over HTTP/2.
     Http2,
-    /// In place of requests, the client sent too many HTTP/2 control frames.
+    /// The client sent more HTTP/2 control frames than its requests and answers allow.
     ControlFrames,
 }
 

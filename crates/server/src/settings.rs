@@ -29,7 +29,8 @@ pub struct ConnectionSettings {
 /// The time limits for a client. A reload changes the timeouts of new connections only.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// The time for the head of a request. For the first request, this time includes the bytes before the head.
+    /// The longest time in which a client sends the head of a request. For the first request, the time includes the bytes before the head,
+    /// such as the TLS handshake.
     pub header: Duration,
     /// The longest time between two requests of a connection.
     pub idle: Duration,

@@ -4,8 +4,8 @@
 //! hyper has been offered a part and does not poll for the next part.
 //!
 //! On a slow network, an answer must wait until the client has acknowledged the bytes of the connection that were queued earlier. While the
-//! client acknowledges these bytes, each request gets credit for an equal share of them. If all of them are acknowledged and the answer has
-//! not moved, the client has stopped the answer.
+//! client acknowledges these bytes, each request gets credit for an equal share of them. If all these bytes are acknowledged and hyper does
+//! not poll for the next part of the answer, the client has stopped the answer.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -60,7 +60,7 @@ struct Sending {
     unread: Cell<Option<Arc<Unread>>>,
 }
 
-/// Stores `unread`, from which the stream takes the unread rest of the request's body. Call it in a task of [`Streams`].
+/// Stores `unread`, from which the stream takes the unread part of the request's body. The caller must run in a task of [`Streams`].
 pub(crate) fn leave_to(unread: Arc<Unread>) {
     SENDING.with(|sending| sending.unread.set(Some(unread)));
 }
@@ -97,7 +97,7 @@ pin_project! {
         activity: Arc<Activity>,
         cuts: Counter,
         timer: Timer,
-        // Reads the rest of the request's body, if it was not read.
+        // Reads and drops the part of the request's body that its reader has left unread.
         discarding: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     }
 }
@@ -105,8 +105,8 @@ pin_project! {
 impl<F: Future<Output = ()>> Future for Stream<F> {
     type Output = ();
 
-    /// Ready when the answer is sent and the rest of the body is read, or when the client has been behind the least rate for too long. In
-    /// the second case, the drop of the task resets the stream.
+    /// Ready when the answer is sent and the unread part of the request's body is read, or when the client has been behind the least rate
+    /// for too long. In the second case, the drop of the task resets the stream.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         if let Some(stream) = this.stream.as_mut().as_pin_mut() {
