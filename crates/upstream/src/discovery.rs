@@ -49,7 +49,7 @@ impl Discovery {
         self.current.load_full()
     }
 
-    /// Whether any server has a name.
+    /// Whether the configuration of any server has a host name instead of an IP address.
     pub(crate) fn have_names(&self) -> bool {
         self.servers.iter().any(|server| server.address().is_none())
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::settings::{EjectSettings, HealthSettings};
 
-/// The longest ejection, in multiples of the first.
+/// The longest ejection, in multiples of the first ejection.
 const LONGEST: u32 = 32;
 
 /// The share of its weight that a returning server has at first, under `slow_start`.
@@ -19,7 +19,7 @@ const FIRST_SHARE: f64 = 0.1;
 /// succeeded.
 const HALF: u32 = 32;
 
-/// A server is ejected only if it has at least this many times the failures of another server.
+/// A server is ejected only if its recent failures are at least this multiple of the recent failures of another server.
 const MORE: u32 = 3;
 
 /// The health of a server.

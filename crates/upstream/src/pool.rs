@@ -164,7 +164,7 @@ impl Upstream {
                     *request = copy;
                     left -= 1;
                     tried.push(server);
-                    // With no untried server left, tried servers get another attempt: they may work again.
+                    // If no untried server is left, the tried servers get another attempt, because they may work again.
                     servers = self.background.servers(options.timeouts.connect).await;
                     if usable(&servers, &tried).next().is_none() {
                         tried.clear();
@@ -216,7 +216,8 @@ impl Upstream {
         let mut again = AGAIN;
         let mut wanted = Wanted::any(options.offer);
         if !is_idempotent && server.closes_early() {
-            // The fresh connection is kept afterwards, so the oldest idle connection is closed to make room.
+            // The server may have closed its kept connections, and this request must not be sent twice. So the request gets a fresh
+            // connection. The fresh connection is kept afterwards, so the oldest idle connection is closed to make room.
             server.idle.close_first();
             wanted.fresh();
         }

@@ -24,7 +24,7 @@ pub struct Answer {
     pub mark: Option<ServerMark>,
 }
 
-/// An answer whose end is not reported yet. A drop reports neither success nor failure, because the client has left.
+/// An answer whose end is not reported yet. A drop means that the client has left, and reports neither success nor failure of the server.
 #[derive(Debug)]
 pub struct Report {
     background: Arc<Background>,

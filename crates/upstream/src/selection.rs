@@ -80,7 +80,8 @@ impl Selector {
     }
 }
 
-/// Returns the servers that are healthy and were not tried yet. Includes ejected servers only if no other server is left.
+/// Returns the servers that have not failed their health checks and were not tried yet. Includes ejected servers only if no other server is
+/// left.
 pub(crate) fn usable<'a>(
     servers: &'a [Arc<Server>],
     tried: &'a [Arc<Server>],

@@ -20,7 +20,7 @@ pub enum SendError {
     Unread(BoxError),
     /// No server accepted a connection. Holds the error of the last server.
     Unconnected(ConnectError),
-    /// The server refused the request before it processed it, and the request could not be repeated.
+    /// The server refused the request without processing it, and the request could not be repeated.
     Refused(hyper::Error),
     /// This machine has no free descriptor, port or memory for another connection.
     Exhausted,

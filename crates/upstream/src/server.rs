@@ -66,7 +66,7 @@ pub(crate) struct Server {
     pub(crate) seed: u64,
     /// The server's name in cookies, if the upstream sets cookies.
     pub(crate) mark: Option<ServerMark>,
-    // The same server at the port of its health checks, if that port differs.
+    // The same server at the port of its health checks, if this port differs from the port of requests.
     probe: Option<Arc<Self>>,
     pub(crate) idle: IdleConnections,
     // The time for which an idle connection is kept.
@@ -87,7 +87,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Wanted {
     offer: Offer,
-    /// Connections that refused the request.
+    /// Shared connections on which the request was refused, or which were closed.
     pub(crate) avoided: Vec<Arc<Shared>>,
     made_after: Option<Instant>,
 }

@@ -20,7 +20,7 @@ pub struct UpstreamSettings {
     pub servers: Vec<ServerSettings>,
     /// The rule that chooses the server of the next request.
     pub balance: Balance,
-    /// The rule for the server that a request prefers. `None` if requests prefer none.
+    /// The rule by which a request prefers one of the servers (sticky sessions). `None` if requests prefer no server.
     pub sticky: Option<Sticky>,
     /// The pause between two DNS lookups of the servers' names.
     pub resolve_every: Duration,
@@ -82,7 +82,7 @@ impl UpstreamSettings {
 pub struct Share(pub u32);
 
 impl Share {
-    /// Whether an address that holds `own` connections may have one more while `free` are free.
+    /// Whether an address that holds `own` connections may have one more connection while `free` connections are free.
     ///
     /// The fewer connections are free, the fewer an address may hold. With 75 %, a single busy address gets three quarters of all
     /// connections. Two busy addresses get three sevenths each, and one seventh remains free.
@@ -202,7 +202,7 @@ impl Default for EjectSettings {
     fn default() -> Self {
         Self {
             after: 5,
-            // Errors with other statuses are caused by the request as often as by the server.
+            // Errors with other statuses are caused by the request as often as by the server, so they do not count.
             statuses: vec![(502, 504)],
             lasts: Duration::from_secs(10),
             at_most: 50,
@@ -217,11 +217,11 @@ pub struct HealthSettings {
     pub request: HealthRequest,
     /// The port of the check. `None` for the port of requests.
     pub port: Option<u16>,
-    /// The host of the request. `None` for the host of the server.
+    /// The `Host` header of the check's request. `None` for the host of the server.
     pub host: Option<HeaderValue>,
     /// The pause between two checks.
     pub every: Duration,
-    /// The longest time of a check, from the start of its connection to the end of its answer.
+    /// The longest time of a check, including the time for a new connection.
     pub timeout: Duration,
     /// The number of good answers in a row that return a server to use.
     pub healthy_after: u32,

@@ -19,7 +19,7 @@ pub enum Sticky {
 /// The part of a request whose hash chooses the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashedPart {
-    /// The client.
+    /// The client of the request.
     Client,
     /// The value of a header.
     Header(HeaderName),

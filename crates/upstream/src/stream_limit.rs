@@ -67,7 +67,7 @@ impl StreamLimit {
             *self.driver.lock() = Some(context.waker().clone());
         }
         let most = most();
-        // An answer shows that the SETTINGS have come, even if they have no bound.
+        // An answer shows that the SETTINGS have come, even if they contain no bound on streams.
         if most == NO_SETTINGS && !self.answered.load(Ordering::Acquire) {
             return;
         }

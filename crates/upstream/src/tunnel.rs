@@ -53,7 +53,7 @@ pub struct ClosedTunnel {
 }
 
 impl Tunnel {
-    /// Carries bytes until either side has closed, both have been silent for too long, or the gateway stops.
+    /// Carries bytes until both sides have closed, a connection fails, both sides have been silent for too long, or the gateway stops.
     pub async fn run(self, drain: watch::Receiver<bool>) -> ClosedTunnel {
         let mut sides = None;
         // If one side leaves before the tunnel opens, the other side is closed too.

@@ -1,7 +1,7 @@
 //! The first part of a body, which the gateway reads before the request takes a place at a server.
 //!
-//! So a client that sends this part slowly holds no place. Bodies of unknown length are excluded: the client of a stream may wait for the
-//! upstream's answer before it sends more.
+//! Therefore a client that sends its first part slowly holds no place in the meantime. Bodies of unknown length are excluded: the client of
+//! a stream may wait for the upstream's answer before it sends more.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use super::{BoxError, RequestBody, StreamingBody, size_behind};
 /// bound is read whole.
 const MAX_FIRST: usize = 16 * 1024;
 
-/// The bytes of memory that each frame takes in addition to its data.
+/// The estimated bytes of memory that each frame takes in addition to its data.
 const PER_FRAME: usize = 64;
 
 /// A body whose first part was read.
@@ -32,7 +32,7 @@ struct FirstPart {
     memory: Option<Buffered>,
 }
 
-/// Reads the first part of a body of known length, or all of a short body. Returns at once if there is no memory for that part.
+/// Reads the first part of a body of known length, or all of a short body. Reads no part if the memory for first parts is used up.
 ///
 /// # Errors
 ///

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes of waiting bodies in one [`BufferMemory`]. Each upstream has three: for replays, for first parts and for answers.
+/// The most bytes of waiting bodies in one [`BufferMemory`]. Each upstream has three of these memories: for replays, for first parts and
+/// for answers.
 const MAX_BUFFERED: usize = 16 * 1024 * 1024;
 
 /// The number of bytes of bodies that wait in the gateway.

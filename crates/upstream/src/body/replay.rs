@@ -1,7 +1,8 @@
 //! Requests that can be sent again.
 //!
 //! An HTTP/2 server may refuse a request without processing it, by REFUSED_STREAM or by a GOAWAY that names an earlier stream as the last
-//! (RFC 9113, 8.7). An HTTP/1 server may close a kept connection. So the sent part of a small body is kept until the server answers.
+//! (RFC 9113, 8.7). An HTTP/1 server may close a kept connection while a request is on its way. So the sent part of a small body is kept
+//! until the server answers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ const MAX_KEPT: usize = 64 * 1024;
 /// an attack (h2 after 20 resets) and close the connection with all of its requests.
 const FIRST_RESET: Duration = Duration::from_millis(100);
 
-/// The bytes of memory that each frame takes in addition to its data.
+/// The estimated bytes of memory that each frame takes in addition to its data.
 const PER_FRAME: usize = 64;
 
 /// A copy of a request that is being sent.
@@ -87,7 +88,7 @@ impl Replay {
         Some(self.head.map(|()| body))
     }
 
-    /// Frees the kept part, after the server has begun to answer.
+    /// Frees the kept part of the body, after the server has begun to answer.
     pub(crate) fn release(self) {
         if let Some(body) = self.body {
             body.lock().release();
@@ -121,7 +122,7 @@ struct KeptBody {
     broken: Option<(BoxError, Pin<Box<Sleep>>)>,
     // The number of the attempt that may read the body.
     attempt: u32,
-    // The start of that attempt.
+    // The start of the attempt with the number `attempt`.
     begun: Instant,
 }
 

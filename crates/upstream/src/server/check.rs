@@ -18,8 +18,8 @@ use crate::settings::{HealthRequest, HealthSettings};
 
 impl Server {
     /// Runs one health check. Uses a shared connection (HTTP/2) if there is one. Otherwise opens a connection for the check. Returns the
-    /// cause of a failure. Returns `None` if this machine has no free descriptor, port or memory for a connection, because the server has
-    /// not failed.
+    /// cause if the check failed. Returns `None` if this machine has no free descriptor, port or memory for a connection, because the
+    /// server has not failed.
     pub(crate) async fn check(
         self: &Arc<Self>,
         settings: &HealthSettings,
