@@ -17,7 +17,7 @@ use crate::heads::Heads;
 pub(crate) use progress::Wait;
 
 /// The time without a request after which an HTTP/1 connection rests: it drops hyper's state and keeps only its socket. Most clients send
-/// their next request sooner. If the client sends later, hyper's state is created again, which takes about as long as one request.
+/// their next request sooner. If the client sends later, hyper's state is created again. The creation takes about the time of one request.
 pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// The state of one connection, shared by its I/O, its requests and its watchdog.

@@ -1,8 +1,8 @@
 //! Delays work until a connection has sent all bytes that are ready.
 //!
 //! hyper drops the body of an answer before it sends the last part of the body, and sends that part before its poll returns. If the drop of
-//! the body spawned a task, this task could start at once on another thread and use a core that a client on the same machine needs. So
-//! [`spawn_after_poll`] spawns the task after the poll.
+//! the body spawned a task, this task could start at once on another thread. It could use a core that a client on the same machine needs.
+//! So [`spawn_after_poll`] spawns the task after the poll.
 
 use std::cell::RefCell;
 use std::pin::Pin;

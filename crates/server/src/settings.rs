@@ -39,7 +39,7 @@ pub struct Timeouts {
 }
 
 /// The name of a listener, which stays the same across reloads. It consists of the address and an index among the listeners with this
-/// address, because several listeners may have the same address with port 0 (any free port).
+/// address. The index is needed because several listeners may have the same address with port 0 (any free port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerName {
     /// The address as written in the configuration.

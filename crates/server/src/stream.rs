@@ -105,8 +105,8 @@ pin_project! {
 impl<F: Future<Output = ()>> Future for Stream<F> {
     type Output = ();
 
-    /// Ready when the answer is sent and the unread part of the request's body is read, or when the client has been behind the least rate
-    /// for too long. In the second case, the drop of the task resets the stream.
+    /// Ready when the answer is sent and the unread part of the request's body is read. Also ready when the client has been behind the
+    /// least rate for too long. In this second case, the drop of the task resets the stream.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         if let Some(stream) = this.stream.as_mut().as_pin_mut() {

@@ -139,8 +139,8 @@ impl Health {
         fails() || !self.failing.swap(false, Ordering::SeqCst)
     }
 
-    /// Records a request that failed at the server. If the server served another request in the meantime, the failure does not count as one
-    /// of the failures in a row.
+    /// Records a request that failed at the server. If the server served another request in the meantime, the failure is not added to the
+    /// failures in a row.
     pub(crate) fn failed(&self, before: Served) {
         self.remember(1);
         if self.served() != before.here {

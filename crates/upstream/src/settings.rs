@@ -20,7 +20,7 @@ pub struct UpstreamSettings {
     pub servers: Vec<ServerSettings>,
     /// The rule that chooses the server of the next request.
     pub balance: Balance,
-    /// The rule by which a request prefers one of the servers (sticky sessions). `None` if requests prefer no server.
+    /// The rule by which a request prefers a server (sticky sessions). `None` if requests prefer no server.
     pub sticky: Option<Sticky>,
     /// The pause between two DNS lookups of the servers' names.
     pub resolve_every: Duration,
