@@ -1,8 +1,8 @@
-//! Detects a dead connection, by a PING every second in addition to all other commands.
+//! Detects a dead connection: sends a PING every second, and waits for its answer.
 //!
-//! A server that loses power does not close its connections, and the operating system retransmits for a quarter of an hour. fred's own
-//! check measures the time since the last written command, so it never fires while commands are written continuously. fred's check does not
-//! run while fred waits to write, either.
+//! A server that loses power does not close its connections. The gateway's operating system retransmits for a quarter of an hour before it
+//! reports the loss. fred's own check is not enough: it measures the time since the last written command, so it never fires while fred
+//! writes commands continuously. fred's check also does not run while fred waits to write.
 
 use std::time::Duration;
 

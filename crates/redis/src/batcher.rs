@@ -20,8 +20,8 @@ use super::word::Word;
 
 /// The most decisions of one call. They block Redis for one or two milliseconds at most.
 const MOST: usize = 64;
-/// The most calls of one script in flight. Redis runs calls one after another, so more calls would only be smaller. With fewer calls,
-/// requests would wait longer if the network latency to Redis is high.
+/// The most calls of one script in flight. Redis runs calls one after another, so with more calls each call would only have fewer
+/// decisions. With fewer calls, requests would wait longer if the network latency to Redis is high.
 const CALLS: usize = 4;
 
 /// The decisions that wait for their call, by script.
@@ -99,7 +99,7 @@ impl Batcher {
         answer.await.unwrap_or(Err(CallError::Disconnected))
     }
 
-    /// Adds a decision. Returns the permits for calls if the decision is the first in line: the caller must then start a task.
+    /// Adds a decision. If no other decision waits, returns the semaphore of calls, and the caller must start a task that runs `gather`.
     fn join(&self, scripts: Batched, waiting: Waiting) -> Option<Arc<Semaphore>> {
         let mut lines = self.0.lock();
         let line = lines.entry(scripts.one).or_default();
@@ -117,7 +117,7 @@ impl Batcher {
         while part.len() < MOST
             && let Some(next) = waiting.pop_front()
         {
-            // The decisions of requests that have left are dropped, so they are not charged.
+            // A decision whose request was cancelled is dropped, so Redis does not charge it.
             if !next.sender.is_closed() {
                 part.push(next);
             }
@@ -141,7 +141,7 @@ impl Batcher {
     }
 }
 
-/// Sends decisions in one call, which holds the permit until its answer.
+/// Sends decisions in one call. Holds the permit `room` until Redis has answered.
 async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: OwnedSemaphorePermit) {
     let part = match <[Waiting; 1]>::try_from(part) {
         Ok([waiting]) => return ask_alone(&shard, scripts.one, waiting, room).await,
@@ -165,7 +165,7 @@ async fn ask(shard: Arc<Shard>, scripts: Batched, part: Vec<Waiting>, room: Owne
     let mut replies = &replies[..];
     for waiting in part {
         let reply = next(&mut replies).unwrap_or_else(|| Err(CallError::unknown_reply()));
-        // The send fails if the request has left, which needs no action.
+        // The send fails if the request was cancelled, which needs no action.
         let _ = waiting.sender.send(reply.map(<[i64]>::to_vec));
     }
 }
@@ -179,7 +179,7 @@ fn joined(part: &[Waiting]) -> (Vec<Word>, Vec<Word>) {
     let mut keys = Vec::with_capacity(groups.len());
     let mut arguments = Vec::with_capacity(before);
     arguments.push(number(groups.len()));
-    // Words that are equal in several groups are sent once. Groups refer to them by index, from 1 on as in Lua.
+    // Equal lists of words are sent once. Each group has the index of its list in `arguments`, counted from 1 as in Lua.
     let mut lists: Vec<(&[Word], usize)> = Vec::new();
     let mut next = before + 1;
     for group in groups {
@@ -209,7 +209,8 @@ fn number(number: usize) -> Word {
     Word::from(number as u64)
 }
 
-/// Returns the next of several replies. Each reply begins with its length. A negative number in place of the length is an error.
+/// Returns the next of several replies. Each reply begins with its length. A negative number in place of the length is the number of an
+/// error.
 fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
     let (length, rest) = replies.split_first()?;
     if *length < 0 {
@@ -221,7 +222,7 @@ fn next<'r>(replies: &mut &'r [i64]) -> Option<Result<&'r [i64], CallError>> {
     Some(Ok(reply))
 }
 
-/// Sends a single decision in its own call, which holds the permit until its answer.
+/// Sends a single decision in its own call. Holds the permit until Redis has answered.
 async fn ask_alone(shard: &Shard, script: usize, waiting: Waiting, _room: OwnedSemaphorePermit) {
     let Waiting { question, sender } = waiting;
     if sender.is_closed() {

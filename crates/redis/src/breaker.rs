@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     failures: AtomicU32,
-    // The time at which the next request may try, in us since the start. 0 while the breaker is closed.
+    // The time at which the next request may try, in us since the caller's fixed start. 0 while the breaker is closed.
     next_try: AtomicU64,
 }
 

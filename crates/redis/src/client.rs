@@ -1,8 +1,8 @@
 //! One connection to Redis, which reconnects whenever it ends.
 //!
-//! A client of fred makes one connection and drives it. When the connection ends, a new client replaces the old one. The new client
-//! connects at once if the old connection lasted for at least a second. With a new client for each connection, no client gets stuck, and
-//! the reason for a missing connection is always available.
+//! A client of fred makes and serves one connection. When the connection ends, a new client replaces the old one. The new client connects
+//! at once if the old connection lasted for at least a second. With a new client for each connection, no client gets stuck, and the reason
+//! for a missing connection is always available.
 
 mod cause;
 mod commands;
@@ -31,7 +31,7 @@ use cause::cause;
 pub(crate) use commands::{Asking, By, sha1};
 use sentinels::Sentinels;
 
-/// The least pause between two attempts to connect.
+/// The least pause after a failed attempt to connect, or after a connection that lasted less than `STABLE`.
 const RECONNECT: Duration = Duration::from_millis(100);
 /// The bound of the random time that is added to the pause, in ms, so that gateways do not reconnect at the same moment.
 const JITTER_MS: u64 = 100;
@@ -52,7 +52,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     fred: ArcSwapOption<Fred>,
-    // The result of the last attempt. `None` before the first attempt has ended.
+    // Whether there is a connection, or why there is none. `None` before the first attempt to connect has ended.
     status: watch::Sender<Option<Result<(), CallError>>>,
     // The number of the current connection, or 0 without a connection.
     connection: AtomicU64,
@@ -98,7 +98,7 @@ impl Client {
             })
     }
 
-    /// Returns the reason if there is no connection.
+    /// Returns an error with the reason if there is no connection.
     pub fn connected(&self) -> Result<(), CallError> {
         self.fred().map(drop)
     }
@@ -145,7 +145,8 @@ async fn keep(
         }
         let why = cause(&ended, &route, sentinels.as_deref());
         let before = shared.status.send_replace(Some(Err(why.clone())));
-        // These two errors need an operator, so they are logged here. Failed decisions log all other errors.
+        // Only an operator can correct errors of the login and of TLS, so these errors are logged here. Failed decisions log all other
+        // errors.
         if let CallError::Login(_) | CallError::Tls(_) = why
             && before.as_ref().and_then(|before| before.as_ref().err()) != Some(&why)
         {
@@ -160,7 +161,7 @@ async fn keep(
     }
 }
 
-/// Makes one connection. Returns when the connection ends, is dead, or must be closed because of `leave`.
+/// Makes one connection. Returns when the connection has ended, when it is dead, or when `leave` is notified.
 async fn connect(
     route: &Route,
     attempt: usize,
@@ -194,7 +195,7 @@ async fn connect(
     shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();
-    // At least twice the time that a decision waits, so that a slow server is not taken for a dead connection.
+    // A PING may take twice as long as a decision, so that a slow server does not count as dead.
     let patience = CONNECT.max(2 * route.timeout);
     tokio::select! {
         ended = &mut task.0 => outcome(ended),

@@ -17,7 +17,7 @@ pub(crate) struct Clock {
 
 const UNKNOWN: i64 = i64::MAX;
 
-/// The time for which the best answer is used, in us. Clocks drift apart by less than a millisecond in this time.
+/// The time for which the answer of the fastest call is used, in us. Clocks drift apart by less than a millisecond in this time.
 const BEST_OF: i64 = 10_000_000;
 
 impl Default for Clock {
@@ -37,8 +37,8 @@ impl Clock {
     }
 
     /// Records Redis's time from the answer to a call that was sent at `sent`. Redis read its clock after `sent`, so the estimate is never
-    /// behind Redis's clock. The estimate is ahead by at most the time that the call took to reach Redis. So the fastest of several answers
-    /// is used.
+    /// behind Redis's clock. The estimate is ahead by at most the time that the call took to reach Redis. So the clock uses the answer of
+    /// the fastest of several calls.
     pub(crate) fn saw(&self, time: Micros, sent: Instant) {
         let (offset, sent_at) = self.offset(time, sent);
         let age = sent_at.saturating_sub(self.seen.load(Ordering::Relaxed));

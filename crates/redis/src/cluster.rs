@@ -1,11 +1,11 @@
-//! A Redis Cluster: one connection per primary, and a map of the slots that a background task keeps up to date.
+//! A Redis Cluster: one connection per primary, and a map from slots to nodes. A background task keeps the map up to date.
 //!
 //! The cluster client of fred has one task for all nodes and reconnects inside this task, so a dead node would delay the calls to all other
 //! nodes. In this module each node has its own task.
 //!
-//! Any node returns the map. The gateway reads the map at the start, after a connection breaks, and after a redirect. It also reads the map
-//! every few seconds, and more often while a node is away. The map of a node that reports CLUSTERDOWN is ignored. While all nodes report
-//! CLUSTERDOWN, no decisions are sent, because fred would close each connection that answers CLUSTERDOWN.
+//! Any node can return the map. The gateway reads the map at the start, after a connection comes up or breaks, and after MOVED. It also
+//! reads the map every few seconds, and more often while a node is away. The map of a node that reports CLUSTERDOWN is ignored. While all
+//! nodes report CLUSTERDOWN, the gateway sends no decisions, because fred closes a connection if the node answers CLUSTERDOWN.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +27,13 @@ use super::url::{Address, Topology};
 
 /// The longest time between two reads of the map while all nodes are connected.
 const EVERY: Duration = Duration::from_secs(3);
-/// The longest time between two reads while a node is away, because another node may take over its slots.
+/// The longest time between two reads of the map while a node has no connection, because another node may take over its slots.
 const WHILE_AWAY: Duration = Duration::from_millis(200);
-/// The least time between two reads.
+/// The least time between two reads of the map.
 const AT_MOST: Duration = Duration::from_millis(100);
-/// The most tags that are tried to find a tag in each node's slots.
+/// The most hash tags that `Cluster::tags` tries to find one in each node's slots.
 const TAGS: u128 = 4_096;
-/// While nodes report CLUSTERDOWN, only one read in this many reads also requests the map from the seeds.
+/// While nodes report CLUSTERDOWN, only every fifth read also requests the map from the seeds, the addresses in the URL.
 const SEEDS_EVERY: usize = 5;
 /// The error code of a node that cannot serve because the cluster is down.
 const DOWN: &str = "CLUSTERDOWN";
@@ -69,7 +69,7 @@ struct Node {
     shard: Arc<Shard>,
 }
 
-/// The node of each slot, as its index in `nodes`.
+/// The nodes, and for each slot the index of its node in `nodes`.
 #[derive(Debug, Default)]
 struct Map {
     slots: Vec<Option<u16>>,
@@ -83,7 +83,7 @@ impl Map {
 }
 
 impl Cluster {
-    /// Starts to read the map, at first from the seeds. The task ends when the `Cluster` is dropped.
+    /// Starts a task that reads the map, at first from the seeds. The task ends when the `Cluster` is dropped.
     pub(crate) fn start(seeds: Vec<Address>, route: Route, scripts: Arc<Scripts>) -> Self {
         let nodes = Arc::new(Nodes {
             seeds,
@@ -98,7 +98,7 @@ impl Cluster {
         Self { nodes, task }
     }
 
-    /// Waits until the first read of the map has ended, and the first attempt to connect to each node.
+    /// Waits until the first read of the map and the first attempt to connect to each node have ended.
     pub(crate) async fn tried(&self) {
         // `self` owns the sender, so the wait cannot fail.
         let _ = self
@@ -128,7 +128,7 @@ impl Cluster {
         Ok(named.collect())
     }
 
-    /// Returns the node of a slot from the current map.
+    /// Returns the node that owns a slot according to the current map.
     pub(crate) fn of(&self, slot: u16) -> Result<Arc<Shard>, CallError> {
         let result = self.nodes.result.borrow();
         if let Some(Err(why)) = &*result
@@ -173,7 +173,8 @@ impl Cluster {
         Some((shard, asking))
     }
 
-    /// Returns the nodes that own slots, each with a tag in the node's slots. A node with few slots may be missing.
+    /// Returns the nodes that own slots, each with a tag in the node's slots. A node with few slots may be missing, because the function
+    /// tries at most `TAGS` tags.
     pub(crate) fn tags(&self) -> Result<Vec<Tagged>, CallError> {
         let all = self.all()?;
         let mut tags: Vec<Tagged> = Vec::new();
@@ -222,7 +223,7 @@ impl Nodes {
         })
     }
 
-    /// Returns the node at this address, and connects to it if it is new. Assigns `slot` to the node, if there is a slot.
+    /// Returns the node at this address, and connects to it if it is new. If `slot` is given, assigns it to the node.
     fn learn(&self, address: Address, slot: Option<u16>) -> Arc<Shard> {
         let _changing = self.changing.lock();
         let map = self.map.load();
@@ -254,7 +255,7 @@ impl Nodes {
         node.shard.clone()
     }
 
-    /// Replaces the map by a node's answer. Keeps the connections to nodes that are in both maps.
+    /// Replaces the map by the owners of slots in a node's answer. Keeps the connections to nodes that are in the old and the new map.
     fn learn_all(&self, owners: Vec<Owner>) {
         let _changing = self.changing.lock();
         let map = self.map.load();
@@ -273,7 +274,8 @@ impl Nodes {
         self.map.store(Arc::new(next));
     }
 
-    /// Requests the map from one node after another until a node returns it. Each read begins with another node.
+    /// Requests the map from one connected node after another, then from the seeds, until one of them returns the map. Each read begins
+    /// with another node.
     async fn ask(&self, turn: usize) -> Result<(), CallError> {
         let mut nodes: Vec<Arc<Node>> = self.map.load().nodes.clone();
         nodes.retain(|node| node.shard.client.is_up());
@@ -319,7 +321,7 @@ fn is_down(error: &CallError) -> bool {
     error.code() == Some(DOWN)
 }
 
-/// Reads the map periodically, and after each change.
+/// Reads the map periodically, and after each change of a connection or a slot.
 async fn keep(nodes: Arc<Nodes>) {
     for turn in 0.. {
         let answer = nodes.ask(turn).await;

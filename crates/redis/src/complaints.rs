@@ -32,7 +32,7 @@ impl Complaints {
         is_due
     }
 
-    /// Clears all records, because the errors have ended. The next error is logged at once.
+    /// Clears all records, because Redis decides again. So the next error is logged at once.
     pub(crate) fn end(&self) {
         self.0.lock().clear();
     }

@@ -4,7 +4,7 @@ use tidegate_core::{MAX_EXACT, Micros};
 
 use super::word::Word;
 
-/// Puts the deadline of a decision before its words. If `hold` is not 0, the decision takes holds with this ID.
+/// Returns the arguments of a decision: its deadline, and then `words`. If `hold` is not 0, the decision takes holds with this ID.
 pub fn with_deadline(until: Option<Micros>, hold: u64, words: &[Word]) -> Vec<Word> {
     let mut all = Vec::with_capacity(1 + words.len());
     all.push(deadline_of(until, hold));

@@ -89,7 +89,8 @@ impl CallError {
         Self::Refused(ErrorReply::about_keys("an unknown reply"))
     }
 
-    /// Makes the error for one failed decision in a call with several, from the error number in the reply (`failure` in `lua/record.lua`).
+    /// Makes the error for a decision from its error number, which Redis returns if a call has several decisions (`failure` in
+    /// `lua/record.lua`).
     pub fn of_script(number: i64) -> Self {
         Self::Refused(ErrorReply::about_keys(match number {
             -1 => "WRONGTYPE the key holds another type of value",
@@ -105,7 +106,7 @@ impl CallError {
         }
     }
 
-    /// Returns the label, with code and remedy for an error reply. Errors of the same kind are logged once a minute at most.
+    /// Returns the label, and for an error reply also its code and remedy. `Complaints` logs each such kind once a minute at most.
     pub(crate) fn kind(&self) -> String {
         match self {
             Self::Refused(reply) | Self::Login(reply) => {
@@ -116,7 +117,7 @@ impl CallError {
         }
     }
 
-    /// Whether there is no connection. Such an error is returned at once, and no caller waits.
+    /// Whether the call failed at once, because there is no connection. So no caller has waited.
     pub(crate) const fn is_at_once(&self) -> bool {
         matches!(
             self,
@@ -124,7 +125,7 @@ impl CallError {
         )
     }
 
-    /// Whether the slot of several keys is moving, so that the script did not run.
+    /// Whether the script did not run because the slot of its keys is moving to another node.
     pub fn is_moving(&self) -> bool {
         self.code() == Some("TRYAGAIN")
     }

@@ -6,11 +6,11 @@ use super::error::CallError;
 use super::error_reply::code;
 use super::url::Address;
 
-/// The target of a redirect: the node that has a slot.
+/// The node to which Redis redirects a call by MOVED or ASK.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) slot: u16,
-    /// `None` for the host of the node that redirects.
+    /// The host of the target. `None` if it is the host of the node that redirects.
     pub(crate) host: Option<String>,
     pub(crate) port: u16,
 }
@@ -52,13 +52,13 @@ impl Redirect {
 /// The reason why a script returned no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Redis does not have the script, so it did not run.
+    /// Redis does not have the script, so the script did not run.
     NoScript,
     /// The key's slot belongs to another node. The script did not run.
     Moved(Redirect),
     /// The key's slot is moving to another node, which may already have the key. The script did not run.
     Ask(Redirect),
-    /// Anything else.
+    /// Any other error.
     Other(CallError),
 }
 
@@ -87,7 +87,7 @@ impl From<Error> for Failure {
                 None => Self::Other(CallError::refused(code)),
             },
             (_, Some(_)) => Self::Other(CallError::refused(error.details())),
-            // Redis's errors have a code. This error comes from fred, which found no connection for the command.
+            // Redis's errors have a code. An unknown error without a code comes from fred, which found no connection for the command.
             (ErrorKind::Unknown, None) => Self::Other(CallError::Disconnected),
             (ErrorKind::Parse, None) => Self::Other(CallError::unknown_reply()),
             // An error without a code may come from fred, and may quote arguments. So its text is dropped.

@@ -54,9 +54,9 @@ struct Beat {
 }
 
 impl Beat {
-    /// Whether this answer follows the last answer, which Redis gave at `last`, without a gap. After a gap, the wait for a lower count
-    /// begins anew: Redis may have lost data, or may be another server. If this gateway missed a heartbeat, other gateways may have missed
-    /// heartbeats too.
+    /// Whether Redis answered this gateway's previous heartbeat at `last`, and received this heartbeat less than two `HEARTBEAT`s later. If
+    /// not, the wait for a lower count begins anew: Redis may have lost data, or may be another server. If this gateway missed a heartbeat,
+    /// other gateways may have missed heartbeats too.
     fn continues(&self, last: Option<Micros>) -> bool {
         let gap = Duration::from_micros(self.now.saturating_sub(self.before));
         last == Some(self.before) && gap < 2 * HEARTBEAT
@@ -75,7 +75,7 @@ struct Heard {
 /// The result of a heartbeat, apart from the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Nothing unusual.
+    /// Neither of the two faults below.
     Usual,
     /// Redis has lost its data.
     Lost,
@@ -87,7 +87,7 @@ pub enum Finding {
 }
 
 impl Gateways {
-    /// Uses the number `fixed`. Counts heartbeats if `fixed` is `None`.
+    /// Uses `fixed` as the number of gateways. If `fixed` is `None`, counts the gateways by their heartbeats.
     pub fn new(fixed: Option<u64>, identity: Arc<Identity>) -> Self {
         Self {
             in_force: AtomicU64::new(fixed.unwrap_or(1).max(1)),
@@ -115,7 +115,7 @@ impl Gateways {
     }
 
     /// Sends a heartbeat, and updates the count. A higher count applies at once. A lower count applies after Redis has returned lower
-    /// counts for longer than a gateway may be silent.
+    /// counts for 9 s, which is longer than a gateway may be silent.
     ///
     /// # Errors
     ///

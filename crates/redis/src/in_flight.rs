@@ -56,8 +56,9 @@ impl Default for InFlightLimit {
 }
 
 impl InFlightLimit {
-    /// Makes a call that ends by `until`, if the circuit breaker admits it. `ask` gets the deadline on the server's clock. `ask` returns
-    /// the time on that clock and the answer. If the deadline had passed, `None` replaces the answer.
+    /// Makes a call by `ask`, if the circuit breaker admits it and fewer than `IN_FLIGHT` calls wait. The call times out at `until`. `ask`
+    /// gets this deadline on the server's clock. `ask` returns the server's time, and the answer, or `None` if the script ran after the
+    /// deadline.
     pub async fn call<T, F>(
         &self,
         until: Instant,
@@ -111,7 +112,7 @@ impl InFlightLimit {
         }
     }
 
-    /// Records that the server has answered a call in time. Decisions may use the server again.
+    /// Records that the server has answered a call in time. So the circuit breaker closes, and decisions use the server again.
     pub fn answered(&self) {
         self.fails.store(false, Ordering::Relaxed);
         self.log(self.breaker.succeeded(), None);

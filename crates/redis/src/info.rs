@@ -22,26 +22,26 @@ pub struct RedisInfo {
     pub evicted_keys: Option<u64>,
     /// Keys that expired, since its start.
     pub expired_keys: Option<u64>,
-    /// Commands a second at present.
+    /// The commands per second that the server runs at present.
     pub operations_per_second: Option<u64>,
-    /// Calls of `EVALSHA` by all its clients, since its start.
+    /// Calls of `EVALSHA` by all clients of the server, since its start.
     pub script_calls: Option<u64>,
     /// The total time of the `EVALSHA` calls.
     pub script_time: Option<Duration>,
-    /// The time since its start.
+    /// The time since the server's start.
     pub uptime: Option<Duration>,
-    /// Bytes that it has received from all its clients.
+    /// Bytes that the server has received from all its clients since its start.
     pub received: Option<u64>,
-    /// Bytes that it has sent.
+    /// Bytes that the server has sent since its start.
     pub sent: Option<u64>,
 }
 
 /// The answer of one server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeInfo {
-    /// Its address in a Redis Cluster. `None` for a single server.
+    /// The server's address in a Redis Cluster. `None` for a single server.
     pub node: Option<String>,
-    /// Its answer.
+    /// The server's answer.
     pub info: RedisInfo,
 }
 
@@ -77,7 +77,7 @@ impl RedisInfo {
         }
     }
 
-    /// Returns the name and version of a server that is too old to decide.
+    /// Returns a text such as `Redis 6.2.14` if the server is too old to run the scripts.
     pub fn too_old(&self) -> Option<String> {
         let version = self.version.as_deref()?;
         let major: u64 = version.split('.').next()?.parse().ok()?;

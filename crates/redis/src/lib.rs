@@ -3,14 +3,14 @@
 //! Only this crate uses the client library fred, and it exports no type of fred. The crate contains no limit, charge or decision: callers
 //! pass scripts, keys and arguments, and read the replies. From `tidegate-core` it uses only `Micros` and `MAX_EXACT`.
 //!
-//! - `url`, [`Tls`]: settings of users; `route`: address, login and TLS of one server
+//! - `url`, [`Tls`]: the URL and the TLS settings of the configuration; `route`: address, login and TLS of one server
 //! - [`Client`]: a connection that reconnects, with `sentinels` and commands; `alive`: detects a dead connection; `settings`: the settings
 //!   of fred
 //! - [`Word`]: an argument of a command; `failure`, [`CallError`], [`ErrorReply`]: reasons of failures; [`Complaints`]: bounds how often
 //!   errors are logged; [`Scripts`]: texts and hashes of scripts
 //! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: the bounds on its calls; [`Confirmation`]:
-//!   whether the server has all holds of this process
-//! - `slots`, `cluster`: the servers of keys; [`Shards`]: one server or many
+//!   whether the server has all `concurrency` holds of this process
+//! - `slots`, `cluster`: the slots and nodes of a Redis Cluster; [`Shards`]: a single server or a Redis Cluster
 //! - [`Batcher`]: several decisions in one call
 //! - [`Gateways`], [`Secret`]: the other gateways on this Redis; [`RedisInfo`]: statistics of a server
 

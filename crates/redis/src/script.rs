@@ -51,7 +51,7 @@ impl Scripts {
 
 /// A value in the reply of a script: a number or a text.
 pub trait ReplyValue: FromValue {
-    /// Whether it is -1, the answer of a script whose deadline has passed.
+    /// Whether the value is -1, the answer of a script whose deadline has passed.
     fn is_late(&self) -> bool;
 }
 

@@ -14,15 +14,15 @@ use super::shards::Shards;
 /// twice 31 days.
 const KEPT: Duration = Duration::from_secs(64 * 24 * 60 * 60);
 
-/// The result of a comparison with the other gateways.
+/// The result of comparing this gateway's secret with the value in Redis that all gateways share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Agreement {
     /// All gateways count under the same keys.
     Agreed,
-    /// There is no result yet, so Redis makes no decisions.
+    /// There is no result yet, so this gateway requests no decisions from Redis.
     Unknown,
-    /// Other gateways count under other keys, so Redis makes no decisions.
+    /// Other gateways have another secret and count under other keys, so this gateway requests no decisions from Redis.
     Differs,
 }
 
@@ -55,7 +55,7 @@ impl Secret {
         match self.agreement.load(Ordering::Acquire) {
             agreed if agreed == Agreement::Agreed as u8 => Ok(()),
             unknown if unknown == Agreement::Unknown as u8 => {
-                // The error of the last call has more detail.
+                // The error of the last call has more detail than `SecretUnknown`.
                 let error = self.error.lock().clone();
                 Err(error.unwrap_or(CallError::SecretUnknown))
             }

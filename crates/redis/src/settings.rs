@@ -1,7 +1,7 @@
 //! All settings of fred.
 //!
-//! fred's defaults do not suit counting. The defaults are: no command timeout, three attempts (so a script may run three times), and ten
-//! seconds for a connection.
+//! fred's defaults do not suit counting. The defaults are: no command timeout, three attempts for a command (so a script may charge three
+//! times), and ten seconds to connect.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) fn config(route: &Route, attempt: usize) -> Config {
         password: route.login.password.clone(),
         database: route.database,
         tls,
-        // fred makes one attempt and returns its error.
+        // With `fail_fast`, fred makes one attempt to connect and returns its error.
         fail_fast: true,
         ..Config::default()
     }
@@ -71,7 +71,7 @@ pub(crate) fn connection() -> ConnectionConfig {
         internal_command_timeout: CONNECT,
         // A script that was sent may have run, so only the caller may send it again.
         max_command_attempts: 1,
-        // No bound, because a full buffer can end fred's router task permanently. `InFlightLimit` bounds the calls.
+        // 0 means no bound: a full buffer could end fred's router task permanently. `InFlightLimit` bounds the calls.
         max_command_buffer_len: 0,
         reconnect_on_auth_error: true,
         // fred closes the connection to a demoted or loading server at once, not only when its socket breaks.

@@ -19,14 +19,14 @@ use super::word::Word;
 /// One server.
 #[derive(Debug)]
 pub struct Shard {
-    /// Its connection.
+    /// The connection to the server.
     pub client: Client,
-    /// The bounds on calls to it.
+    /// The bounds on calls to the server.
     pub in_flight: InFlightLimit,
-    /// Whether it has all holds of this process.
+    /// Whether the server has all `concurrency` holds of this process.
     pub confirmation: Confirmation,
     scripts: Arc<Scripts>,
-    // One per script, by the script's number.
+    // The loader of each script, by the script's number.
     loaders: Box<[Loader]>,
 }
 
@@ -55,9 +55,9 @@ impl Shard {
         }
     }
 
-    /// Runs the script with this number. If the server does not have the script, one caller runs it from its text, and so loads it. Other
-    /// callers that found the script missing wait for that call, and then try again. A missing script has not run, so no charge is made
-    /// twice.
+    /// Runs the script with this number. If the server does not have the script, one caller sends the script's text, which Redis runs and
+    /// stores. Other callers that found the script missing wait for that call, and then try again. A missing script did not run, so no
+    /// charge is made twice.
     pub(crate) async fn call(
         &self,
         script: usize,

@@ -131,7 +131,7 @@ impl Shards {
         }
     }
 
-    /// Returns the time on the clock of the server of a client's keys, or `None` if the server or its clock is unknown.
+    /// Returns the clock time of the server that has a client's keys, or `None` if the server or its clock is unknown.
     pub fn now(&self, tag: &[u8; 16]) -> Option<Micros> {
         match &self.0 {
             Kind::One(shard) => shard.in_flight.now(),
@@ -185,7 +185,7 @@ impl Shards {
     ) -> Result<(Arc<Shard>, Vec<R>), CallError> {
         let until = Instant::now() + patience;
         let call = self.eval_anywhere(keys, text, arguments, until, None);
-        // The timeout includes a redirect.
+        // The time for a redirect counts toward the timeout.
         let answer = tokio::time::timeout_at(until.into(), call).await;
         answer.unwrap_or(Err(CallError::Timeout))
     }
@@ -195,7 +195,7 @@ impl Shards {
     ///
     /// # Errors
     ///
-    /// The script may have run before the error is returned. It cannot run later, because the deadline has passed.
+    /// The script may have made its change before the error is returned. It cannot make a change later, because the deadline has passed.
     pub async fn eval_in_time<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -220,7 +220,8 @@ impl Shards {
         }
     }
 
-    /// Runs a script on the server of these keys. With `is_sent`, adds the deadline, and sets the flag just before the script is sent.
+    /// Runs a script on the server of these keys. If `is_sent` is given, adds the deadline to the arguments, and sets `is_sent` just before
+    /// the script is sent.
     async fn eval_anywhere<R: ReplyValue>(
         &self,
         keys: &[Word],
@@ -257,7 +258,7 @@ impl Shards {
         answer.map_err(Failure::into_error)
     }
 
-    /// Stores `value` under `key` if the key has no value. Returns the value of the key, which expires `kept` from now.
+    /// Stores `value` under `key` if the key has no value. Returns the value that the key now has. The key expires `kept` from now.
     pub async fn set_once(
         &self,
         key: &str,

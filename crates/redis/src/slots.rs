@@ -7,7 +7,7 @@ use super::url::Address;
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16384;
 
-/// Tags in the first and the last slot. Usually two different nodes of a Redis Cluster own these slots.
+/// Hash tags in the first and the last slot. In a Redis Cluster, usually two different nodes own these slots.
 pub(crate) const ENDS: [u128; 2] = [22_643, 38_340];
 
 /// Returns the slot of a key. If the key has braces, only the text in them determines the slot.
@@ -15,7 +15,7 @@ pub(crate) fn slot_of(key: &str) -> u16 {
     fred::util::redis_keyslot(key.as_bytes())
 }
 
-/// Returns the slot of all keys of a client.
+/// Returns the slot of all keys of the client with this hash tag.
 pub fn slot_of_tag(tag: &[u8; 16]) -> u16 {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut hex = [0; 32];
@@ -39,7 +39,7 @@ pub(crate) struct Owner {
 pub(crate) fn owners(answer: Value, source: &Address) -> Option<Vec<Owner>> {
     let mut owners: Vec<Owner> = Vec::new();
     for range in list(answer)? {
-        // The first slot, the last slot, the primary, and then replicas, which get no calls.
+        // A range contains its first slot, its last slot, its primary and its replicas. The gateway does not call replicas.
         let mut parts = list(range)?.into_iter();
         let (first, last) = (number(&parts.next()?)?, number(&parts.next()?)?);
         if first > last || last >= SLOTS {
@@ -57,7 +57,7 @@ pub(crate) fn owners(answer: Value, source: &Address) -> Option<Vec<Owner>> {
         match owners.iter_mut().find(|owner| owner.address == address) {
             Some(owner) => owner.slots.push((first, last)),
             None => {
-                // The node's ID follows, and since Redis 7 a list of names and values.
+                // The primary's ID follows its port. Since Redis 7, a list of names and values follows the ID.
                 let pairs = primary.nth(1).and_then(list).unwrap_or_default();
                 let name = pairs
                     .chunks_exact(2)

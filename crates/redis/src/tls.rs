@@ -33,7 +33,7 @@ pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
             "UnknownIssuer",
             "no authority that is trusted here issued the server's certificate",
         ),
-        // The server's authority has the same name as a trusted one, but another key.
+        // The server's authority has the same name as a trusted authority, but another key.
         (
             "BadSignature",
             "no authority that is trusted here issued the server's certificate",
@@ -80,7 +80,7 @@ pub(crate) fn reason(details: &str) -> Option<Arc<str>> {
     ];
     let (word, reason) = REASONS.iter().find(|(word, _)| details.contains(word))?;
     Some(match details.split_once("InvalidCertificate(") {
-        // A fault without an entry of its own gets the text of rustls.
+        // A fault that `REASONS` does not contain gets the text of rustls.
         Some((_, behind)) if *word == "InvalidCertificate" => {
             let fault = behind.split(['{', '}']).next().unwrap_or_default();
             format!("{reason}: {}", fault.trim_end_matches([' ', ')'])).into()

@@ -1,6 +1,7 @@
 //! The uptime of the machine, including the time for which it sleeps.
 //!
-//! On Linux, an [`Instant`](std::time::Instant) does not advance while a machine is suspended, but Redis's clock does.
+//! On Linux, an [`Instant`](std::time::Instant) does not advance while a machine is suspended, but Redis's clock does. So leases of this
+//! gateway may lapse in Redis during the sleep.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Redis URLs: servers, logins, TLS. A URL with an unknown part is refused, because that part might be a password, or might ask for
-//! encryption.
+//! Redis URLs: servers, logins, TLS. A URL with an unknown part is refused: the user may have meant a password or TLS, and the gateway
+//! would connect without them.
 //!
-//! Errors contain no part of a URL.
+//! Errors contain no part of a URL, because a URL may have a password.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -30,17 +30,17 @@ pub(crate) struct Address {
 pub(crate) enum Topology {
     Server(Address),
     Unix(PathBuf),
-    /// Sentinels. Each of them returns the primary of this service.
+    /// Sentinels. Each sentinel returns the address of the primary of `service`.
     Sentinels {
         hosts: Vec<Address>,
         service: String,
         login: Login,
     },
-    /// Nodes of a Redis Cluster. Each of them returns the other nodes.
+    /// Nodes of a Redis Cluster. Each node returns the addresses of the other nodes.
     Cluster(Vec<Address>),
 }
 
-/// A user and a password, each of which may be missing.
+/// A user and a password. Both are optional.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
@@ -107,7 +107,7 @@ impl Target {
         if rest.contains("://") {
             return Err(ONE_SCHEME);
         }
-        // These characters end a URL or a part of it, so a password must have them in the form %23 or %20.
+        // `#` and whitespace end a URL or a part of a URL, so a password must contain them as `%23` and `%20`.
         if rest.contains(|c: char| c == '#' || c.is_whitespace() || c.is_control()) {
             return Err(FORM);
         }
@@ -141,7 +141,7 @@ impl Target {
         };
         let number = match path {
             "" | "/" => None,
-            // A text here may be the service, which other programs expect in place of the database.
+            // Other programs expect the name of the service here. So a path that is no number causes the error about `sentinelServiceName`.
             path if scheme == "redis-sentinel" => Some(database(&path[1..]).map_err(|_| SERVICE)?),
             path => Some(database(&path[1..])?),
         };
@@ -204,7 +204,7 @@ pub fn is_tls(url: &str) -> bool {
     Target::parse(url).is_ok_and(|target| target.tls)
 }
 
-/// The parameters of a URL that were not taken yet.
+/// The parameters of a URL that `Target::parse` has not read yet.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -231,7 +231,7 @@ impl Query {
     }
 }
 
-/// Returns the login before the last `@`, and the text after it.
+/// Returns the login before the last `@`, and the text after the `@`. Without `@` the login is empty.
 fn login(text: &str) -> Result<(Login, &str), InvalidUrl> {
     let end = text.find('/').unwrap_or(text.len());
     let Some(at) = text[..end].rfind('@') else {

@@ -16,7 +16,7 @@ use super::super::settings::within;
 use super::super::word::Word;
 use super::Client;
 
-/// Whether ASKING is sent first. A node that imports the key's slot but does not own it yet redirects calls without ASKING.
+/// Whether the command ASKING is sent before a call. Without ASKING, a node that is still importing the key's slot redirects the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asking {
     Yes,
@@ -36,7 +36,7 @@ impl Client {
         let (keys, arguments) = (in_fred(keys), in_fred(arguments));
         let options = match script {
             By::Sha(sha) if asking == Asking::No => {
-                // Boxed: fred's futures take several KiB, and the futures that contain them are moved a dozen times.
+                // The future is boxed: fred's futures take several KiB, and the futures that contain them are moved a dozen times.
                 let reply = Box::pin(fred.evalsha(sha.as_fred(), keys, arguments));
                 return Ok(reply.await?);
             }
@@ -70,7 +70,7 @@ impl Client {
             .map_err(error)
     }
 
-    /// Stores `value` under `key` if the key has no value. Returns the value of the key, which expires `kept` from now.
+    /// Stores `value` under `key` if the key has no value. Returns the value that the key now has. The key expires `kept` from now.
     pub(crate) async fn set_once(
         &self,
         key: &str,
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Returns statistics of Redis: its memory, its work, and the cost of commands.
+    /// Returns the sections `Server`, `Memory`, `Stats` and `Commandstats` of `INFO`.
     pub(crate) async fn info(&self) -> Result<String, CallError> {
         let fred = self.fred()?;
         let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
@@ -115,14 +115,14 @@ impl Client {
     }
 }
 
-/// Runs a script on a node that does not own the slot yet.
+/// Runs a script on a node that is still importing the slot of the keys.
 async fn run_asking<R: FromValue>(
     fred: &Fred,
     options: &Options,
     command: CustomCommand,
     words: Vec<Value>,
 ) -> Result<Vec<R>, Error> {
-    // Both commands are written together, because ASKING applies to the next command on the connection.
+    // Both commands are written together, because ASKING applies only to the next command on the connection.
     let both = fred.pipeline().with_options(options);
     let _: () = both
         .custom(command_named("ASKING"), Vec::<Value>::new())

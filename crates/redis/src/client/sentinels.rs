@@ -57,7 +57,7 @@ impl Sentinels {
         })
     }
 
-    /// Requests the primary periodically. Notifies `leave` when most answers name another server than `connected`.
+    /// Requests the primary periodically. Notifies `leave` when most sentinels name another server than `connected` returns.
     pub(super) async fn watch(&self, connected: impl Fn() -> Option<Address>, leave: Arc<Notify>) {
         loop {
             tokio::time::sleep(EVERY).await;

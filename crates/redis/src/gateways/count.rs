@@ -70,7 +70,7 @@ impl Count {
         self.lower = Some(lower);
         if at.saturating_duration_since(lower.since) >= ROUND {
             self.in_force = lower.most;
-            // A count that is even lower must wait for a further round.
+            // A count that is even lower must wait for another `ROUND`.
             self.lower = None;
         }
     }

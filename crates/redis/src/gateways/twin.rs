@@ -2,19 +2,19 @@
 
 use tidegate_core::Micros;
 
-/// The number of consecutive heartbeats for which Redis must report a foreign previous heartbeat. A single foreign heartbeat may be this
-/// process's own heartbeat that arrived late.
+/// The number of consecutive heartbeats for which Redis must report a previous heartbeat that this process did not send. One such heartbeat
+/// may be an own heartbeat that arrived late.
 const FOREIGN: u8 = 2;
 
-/// The number of consecutive heartbeats for which Redis reported a foreign previous heartbeat.
+/// The number of consecutive heartbeats for which Redis reported a previous heartbeat that this process did not send.
 #[derive(Debug, Default)]
 pub(super) struct Twin {
     foreign: u8,
 }
 
 impl Twin {
-    /// Takes the time in the answer to the last heartbeat, if any, and the time of the previous heartbeat according to Redis. Returns
-    /// whether there is a twin.
+    /// Returns whether another process uses this gateway's ID. `last` is the time in the answer to this process's last heartbeat, or `None`
+    /// without an answer. `before` is the time at which Redis received the previous heartbeat with this ID.
     pub(super) const fn is_seen(&mut self, last: Option<Micros>, before: Micros) -> bool {
         match last {
             Some(last) if before > last => self.foreign += 1,
