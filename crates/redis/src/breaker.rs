@@ -12,11 +12,11 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The number of failures in a row after which requests no longer wait.
+/// The number of failures in a row after which the breaker opens, so that requests no longer wait for Redis.
 const FAILURES: u32 = 5;
 
-/// The time until one request may try again. The request may wait in vain: with 500 requests a second, this happens to at most one request
-/// in a hundred. The pause is short, so that decisions resume within a second after Redis returns.
+/// The time after which an open breaker lets the next request call Redis. This request may wait in vain. With 500 requests per second, at
+/// most one request in a hundred waits in vain. The pause is short, so that decisions resume within a second after Redis returns.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The state of a circuit breaker.

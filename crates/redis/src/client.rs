@@ -195,7 +195,7 @@ async fn connect(
     shared.fred.store(Some(fred.clone()));
     shared.status.send_replace(Some(Ok(())));
     changed.notify_one();
-    // A PING may take twice as long as a decision, so that a slow server does not count as dead.
+    // A PING may take twice the timeout of decisions, so that a slow server does not count as dead.
     let patience = CONNECT.max(2 * route.timeout);
     tokio::select! {
         ended = &mut task.0 => outcome(ended),

@@ -274,8 +274,8 @@ impl Nodes {
         self.map.store(Arc::new(next));
     }
 
-    /// Requests the map from one connected node after another, then from the seeds, until one of them returns the map. Each read begins
-    /// with another node.
+    /// Requests the map from one connected node after another, then from the seeds, until a node returns the map. Each read begins with
+    /// another node.
     async fn ask(&self, turn: usize) -> Result<(), CallError> {
         let mut nodes: Vec<Arc<Node>> = self.map.load().nodes.clone();
         nodes.retain(|node| node.shard.client.is_up());

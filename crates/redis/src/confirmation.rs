@@ -49,7 +49,7 @@ impl Default for Confirmation {
 }
 
 impl Confirmation {
-    /// Whether the server of this connection certainly has all holds now.
+    /// Whether the server at the other end of `connection` certainly has all `concurrency` holds of this process now.
     pub fn holds(&self, connection: u64) -> bool {
         let until = self.until.load(SeqCst);
         until == u64::MAX

@@ -75,7 +75,7 @@ struct Heard {
 /// The result of a heartbeat, apart from the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Neither of the two faults below.
+    /// Redis has its data, and no other process with the same ID was detected.
     Usual,
     /// Redis has lost its data.
     Lost,
