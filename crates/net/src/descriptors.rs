@@ -15,15 +15,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The number of descriptors that a gateway without clients needs: its ports, its timers, its log.
 const OWN: usize = 24;
-/// The part of the limit that is reserved for Redis, the admin port, DNS and files: one in this many descriptors.
+/// The gateway reserves the limit divided by this number for Redis, the admin port, DNS and files.
 const RESERVED_PART: usize = 8;
-/// The most descriptors that are reserved.
+/// The most descriptors that the gateway reserves for Redis, the admin port, DNS and files.
 const MOST_RESERVED: usize = 128;
 /// The default of `max_connections`.
 pub const DEFAULT_CONNECTIONS: usize = 10_000;
-/// If the configuration has no `max_connections`, a limit with room for fewer client connections causes a warning.
+/// The number of client connections below which the gateway logs a warning if the configuration has no `max_connections`.
 const LEAST_CONNECTIONS: usize = 1_000;
-/// The shortest time between two log lines about a shortage.
+/// The shortest time between two log lines about a shortage of descriptors, ports or memory.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// The number of open connections to upstreams.
@@ -90,14 +90,14 @@ pub fn shares_at_start() -> Shares {
     Shares::of(getrlimit(Resource::Nofile).maximum.map(number), OWN)
 }
 
-/// Raises the process's soft limit to the hard limit. If the system refuses, the limit stays.
+/// Raises the process's soft limit to the hard limit. If the system refuses, the soft limit does not change.
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
 }
 
-/// The descriptor of a connection to an upstream. It is counted until it is dropped.
+/// The descriptor of a connection to an upstream. It counts toward the upstreams' share until this value is dropped.
 #[derive(Debug)]
 pub struct UpstreamDescriptor(());
 

@@ -1,6 +1,7 @@
-//! Stamps of files. A file whose stamp has changed must be read again.
+//! Stamps of files. A stamp is the metadata of a file. If the stamp has changed, the file must be read again.
 //!
-//! Each stamp follows symbolic links. Kubernetes replaces files by links to other targets, and a new target changes the stamp.
+//! For a symbolic link, the stamp describes the target of the link. Kubernetes replaces files by links to other targets, and a new target
+//! changes the stamp.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

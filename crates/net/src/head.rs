@@ -3,8 +3,8 @@
 use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless. A longer list is
-/// refused, because each element costs a search.
+/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless. A head with a longer
+/// list is refused, because the gateway searches the headers for each element.
 const MAX_ELEMENTS: usize = 100;
 
 /// The headers whose list elements are counted.
@@ -41,7 +41,7 @@ pub struct HeaderLines<'a> {
 }
 
 impl<'a> HeadCount<'a> {
-    /// Counts these headers.
+    /// Counts the headers of a head.
     pub fn of(headers: &'a HeaderMap) -> Self {
         let mut head = Self::default();
         for (name, value) in headers {
@@ -75,7 +75,7 @@ impl<'a> HeaderLines<'a> {
         self.count += 1;
     }
 
-    /// Returns the value, if there is exactly one line.
+    /// Returns the value of the header, if the header has exactly one line.
     pub fn only(&self) -> Option<&'a HeaderValue> {
         self.first.filter(|_| self.count == 1)
     }

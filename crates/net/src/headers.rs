@@ -1,4 +1,5 @@
-//! Kinds of headers by name. Some servers treat `-` and `_` in names alike, so similar names count as the same header.
+//! Kinds of headers by name. Some servers treat `-` and `_` in names alike, so the gateway treats names that differ only in such characters
+//! as the same header.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -25,7 +26,7 @@ pub enum Kind {
     EndToEnd,
 }
 
-/// Returns the kind of the header with this name, in lower case.
+/// Returns the kind of the header with this name. `name` must be in lower case.
 #[inline]
 pub fn kind(name: &str) -> Kind {
     if let Some(rest) = name.strip_prefix("x-") {
@@ -106,7 +107,7 @@ fn kind_of_x(rest: &str) -> Kind {
         | "envoy-original-host"
         | "envoy-original-method"
         | "waws-unencoded-url" => Kind::OtherTarget,
-        // For example `-Uri`, `-Prefix`, `-Method`, `-Server`, and `-User`, in which other proxies forward a user name.
+        // For example `X-Forwarded-Uri`, `X-Forwarded-Method`, and `X-Forwarded-User`, in which other proxies forward a user name.
         rest if rest.starts_with("forwarded-") => Kind::OtherTarget,
         _ => Kind::EndToEnd,
     }
@@ -119,7 +120,7 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
 }
 
 /// Whether only the gateway may change this header: a header of the connection, of the message's length or of an origin, or a header in
-/// `vouched`. Spellings of these names that some servers treat alike count too.
+/// `vouched`. Spellings that some servers treat as the same name count too, such as `_` for `-`.
 pub fn is_ours(name: &HeaderName, vouched: &[HeaderName]) -> bool {
     let name = folded(name.as_str());
     let mut vouched = vouched.iter().map(|own| folded(own.as_str()));
@@ -146,7 +147,7 @@ pub fn describes_answer(name: &HeaderName) -> bool {
     of_content || others.contains(&name)
 }
 
-/// Whether this header describes limits.
+/// Whether this header describes rate limits: `Retry-After`, `RateLimit…` or `X-RateLimit-…`.
 pub fn is_limits(name: &HeaderName) -> bool {
     let name = name.as_str();
     *name == *RETRY_AFTER.as_str()
@@ -182,7 +183,7 @@ pub fn address(address: IpAddr) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// Removes the headers of one connection from an answer, or from its trailers.
+/// Removes the hop-by-hop headers from an answer, or from its trailers.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     if headers.keys().any(is_hop_by_hop) {
         remove_named_by_connection(headers, |_| false);
@@ -197,13 +198,13 @@ pub fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> 
     }
 }
 
-/// Removes the headers that `Connection` names. A header stays if it is protected, or if the message would change its meaning without the
-/// header.
+/// Removes the headers that `Connection` names. Keeps a header if `is_protected` is true for it, or if the message would change its meaning
+/// without the header.
 pub fn remove_named_by_connection(
     headers: &mut HeaderMap,
     is_protected: impl Fn(&HeaderName) -> bool,
 ) {
-    // Most requests have only these values. `close` names no header, and `keep-alive` is removed as a hop-by-hop header.
+    // Most requests have only these values of `Connection`. `close` names no header, and `keep-alive` is removed as a hop-by-hop header.
     let usual = |value: &[u8]| {
         [&b"keep-alive"[..], b"close"]
             .iter()

@@ -31,7 +31,7 @@ pub(crate) fn split_port(authority: &str) -> (&str, Option<&str>) {
 pub enum HostPattern {
     /// The host as [`host_of`] returns it.
     Exact(String),
-    /// The end of all matching hosts, from the dot on.
+    /// The end of all matching hosts: `.example.com` for the pattern `*.example.com`.
     Below(String),
 }
 
@@ -40,7 +40,7 @@ impl HostPattern {
     ///
     /// # Errors
     ///
-    /// No request can have this host.
+    /// The text is not a host that a request can have.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let pattern = match text.strip_prefix("*.") {
             Some(name) => domain(name).map(|name| Self::Below(format!(".{name}"))),
@@ -57,7 +57,7 @@ impl HostPattern {
         }
     }
 
-    /// Returns its labels, the last first, with `None` for the wildcard.
+    /// Returns the labels of the pattern, the last first, with `None` for the wildcard.
     pub fn labels(&self) -> impl Iterator<Item = Option<&str>> + Clone {
         // A suffix begins with the dot after the wildcard.
         let (text, any) = match self {
@@ -67,7 +67,7 @@ impl HostPattern {
         labels(text).map(Some).chain(any)
     }
 
-    /// Whether this is a wildcard pattern: further labels precede its own labels.
+    /// Whether this is a wildcard pattern such as `*.example.com`.
     pub const fn is_below(&self) -> bool {
         matches!(self, Self::Below(_))
     }
@@ -98,7 +98,7 @@ impl fmt::Display for HostPattern {
 )]
 pub struct HostError(String);
 
-/// Returns the labels of a host, the last first. For texts as short as labels, `str::rsplit` is slower.
+/// Returns the labels of a host, the last first. For texts as short as labels, `str::rsplit` would be slower.
 pub fn labels(host: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(host);
     iter::from_fn(move || {

@@ -12,7 +12,7 @@ use crate::host::{HostPattern, split_port};
 pub struct OriginPattern {
     /// The scheme and its separator: `https://`.
     scheme: String,
-    /// The host and port. For `*.example.com`, only the text from the first dot on.
+    /// The host and port. For `*.example.com`, only `.example.com` and the port.
     rest: String,
     is_below: bool,
 }
@@ -20,13 +20,13 @@ pub struct OriginPattern {
 /// The reason why a text is no valid origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoOrigin {
-    /// It does not have the form of an origin.
+    /// The text does not have the form of an origin.
     Form,
-    /// It is `null`, which browsers send for all pages without an origin.
+    /// The text is `null`, which browsers send for all pages without an origin.
     Null,
     /// A path, a query or a fragment follows host and port.
     Path,
-    /// It has the default port of its scheme, which browsers omit.
+    /// The text has the default port of its scheme, which browsers omit.
     UsualPort,
 }
 

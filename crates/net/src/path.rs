@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// Returns the normal form of a path, borrowed if the path is already normal.
 ///
 /// Dot segments are resolved, and `//` becomes `/`. Escapes of unreserved characters are decoded once. All other escapes get upper-case
-/// digits. A trailing slash and `;parameters` stay.
+/// digits. A trailing slash and `;parameters` remain in the path.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub enum EncodedSlashes {
     /// The path is refused.
     #[default]
     Reject,
-    /// The escapes stay, as a part of their segment. A dot segment between two such escapes is refused.
+    /// The escapes remain in the path, as a part of their segment. A dot segment between two such escapes is refused.
     Keep,
 }
 
@@ -82,7 +82,7 @@ pub enum PathError {
 /// Returns a part of a normal path in the form that routes and keys compare.
 ///
 /// A normal path may contain `+` or `%2B`. Both are forwarded as received, because some upstreams distinguish them. But both must match the
-/// same route and key, so [`plain`] returns `+` for both. `%3B` stays, because a bare `;` would begin parameters.
+/// same route and key, so [`plain`] returns `+` for both. [`plain`] does not decode `%3B`, because a bare `;` would begin parameters.
 pub fn plain(part: &str) -> Cow<'_, str> {
     if !has_escape(part) || is_plainly(part, part) {
         return Cow::Borrowed(part);
@@ -98,7 +98,7 @@ pub fn is_plainly(part: &str, expected: &str) -> bool {
     plain_bytes(part).eq(expected.bytes())
 }
 
-/// Returns whether a part has a `%`. For texts as short as segments, `str::contains` is slower.
+/// Returns whether a part has a `%`. For texts as short as segments, `str::contains` would be slower.
 fn has_escape(part: &str) -> bool {
     part.bytes().any(|byte| byte == b'%')
 }

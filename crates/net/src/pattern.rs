@@ -7,7 +7,8 @@ use std::fmt;
 
 use crate::path::{self, EncodedSlashes, PathError};
 
-/// A route's path. In `/api/rides/{id}`, `{id}` matches one segment. In `/files/**`, `/**` matches any rest, even an empty rest.
+/// A route's path. In `/api/rides/{id}`, `{id}` matches one segment. In `/files/**`, `/**` matches any number of further segments, even
+/// none.
 ///
 /// A trailing slash and the `;parameters` of a segment are ignored. A pattern that [ignores case](Self::ignoring_case)
 /// compares the [caseless] form of both sides.
@@ -33,7 +34,7 @@ impl PathPattern {
     /// The text is no valid pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         Self::read(text).map_err(|error| match error {
-            // The errors about braces already have a remedy.
+            // The texts of errors about braces already contain the remedy.
             PatternError::Name(_) | PatternError::NameTwice(_) => error,
             _ if is_expression(text) => PatternError::Expression,
             _ => error,
@@ -127,7 +128,8 @@ impl PathPattern {
         self.segments.iter().position(is_it)
     }
 
-    /// Returns its segments without the final `/**`: the literal, or `None` for a segment that matches any name.
+    /// Returns the segments of the pattern without the final `/**`: the text of a literal, or `None` for `{name}`, which matches any
+    /// segment.
     pub fn segments(&self) -> impl Iterator<Item = Option<&str>> + Clone {
         self.segments.iter().map(|segment| match segment {
             Segment::Literal(literal) => Some(literal.as_str()),
@@ -140,7 +142,7 @@ impl PathPattern {
         self.rest
     }
 
-    /// Returns the number of its segments, if they match the beginning of every path that `other` matches.
+    /// Returns the number of segments of this pattern, if they match the beginning of every path that `other` matches.
     pub fn begins(&self, other: &Self) -> Option<usize> {
         let count = self.segments.len();
         let begins = !self.rest && other.segments.len() >= count && self.takes_all(other);
@@ -232,7 +234,7 @@ pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = Some(path);
     let names = std::iter::from_fn(move || {
         let path = rest?;
-        // One scan by hand: for texts as short as segments, `str::split` takes three times the time.
+        // The scan is written by hand: for texts as short as segments, `str::split` is three times slower.
         let end = path.bytes().position(|byte| matches!(byte, b'/' | b';'));
         let (name, behind) = path.split_at_checked(end.unwrap_or(path.len()))?;
         let slash = behind.bytes().position(|byte| byte == b'/');
@@ -246,7 +248,7 @@ pub fn names(path: &str) -> impl Iterator<Item = &str> + Clone {
 fn is_expression(text: &str) -> bool {
     let signs = ["[", ".*", ".+", "(?", "\\d", "\\w", "\\.", "\\/"];
     let has_choice = text.contains('(') && text.contains('|');
-    // nginx writes `~ ^/api`.
+    // An nginx configuration marks a regular expression with `~`, as in `~ ^/api`.
     let has_ends = text.starts_with(['~', '^']) || text.ends_with('$');
     has_choice || has_ends || signs.iter().any(|sign| text.contains(sign))
 }

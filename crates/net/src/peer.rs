@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address.
+    /// The address of the peer.
     pub address: SocketAddr,
     /// Whether the address comes from the PROXY protocol and not from the connection itself.
     pub is_named: bool,

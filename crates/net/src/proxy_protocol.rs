@@ -21,7 +21,7 @@ const V2_LONGEST: usize = 4_096;
 /// The result of parsing a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Too few bytes to decide.
+    /// More bytes are needed to decide whether there is a header, or to complete the header.
     Incomplete,
     /// There is no header, so the client has the address of the connection.
     Absent,
@@ -115,7 +115,7 @@ fn version_2(bytes: &[u8]) -> Start {
         return Start::Malformed;
     }
     let source = match fixed[12] {
-        // LOCAL: a connection of the proxy itself.
+        // The command LOCAL marks a connection of the proxy itself, which has no client.
         0x20 => Some(None),
         0x21 => of_family(fixed[13], length, rest),
         _ => None,
@@ -130,8 +130,8 @@ fn version_2(bytes: &[u8]) -> Start {
     }
 }
 
-/// Returns the source address for a family and protocol. The outer `None` is a malformed header. The inner `None` is a source without an IP
-/// address, or bytes that have not come yet.
+/// Returns the source address for a family and protocol. The outer `None` means a malformed header. The inner `None` means a source without
+/// an IP address, or bytes that have not arrived yet.
 fn of_family(family: u8, length: usize, rest: &[u8]) -> Option<Option<SocketAddr>> {
     match family {
         // TCP over IPv4: two addresses, then two ports.

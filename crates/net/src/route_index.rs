@@ -1,7 +1,7 @@
 //! An index of routes by host and path. The cost of a lookup does not depend on the number of routes.
 //!
 //! A lookup finds all routes for which [`HostPattern::matches`] and [`PathPattern::matches`] are true, and no others. This module must not
-//! use methods or choose between routes.
+//! read the methods of requests, and must not choose between matching routes.
 
 use crate::host::{self, HostPattern};
 use crate::path;
@@ -17,7 +17,7 @@ pub struct RouteIndex(Tree<Paths>);
 struct Paths {
     /// Routes that distinguish upper and lower case.
     exact: Tree<Vec<usize>>,
-    /// Routes that ignore case, by caseless names. Most gateways have no such routes.
+    /// Routes that ignore case, by the caseless form of their names. Most gateways have no such routes.
     caseless: Option<Box<Tree<Vec<usize>>>>,
 }
 
@@ -35,7 +35,7 @@ impl RouteIndex {
         tree.entry(path.segments(), path.has_rest()).push(route);
     }
 
-    /// Calls `visit` with all routes that match a host and a normalised path. Each call has a slice of ascending indices.
+    /// Calls `visit` with the indices of all routes that match a host and a normalised path. Each call gets a slice of ascending indices.
     pub fn at(&self, host: &str, path: &str, mut visit: impl FnMut(&[usize])) {
         let names = pattern::names(path).map(|name| Some(path::plain(name)));
         let caseless = names.clone().map(|name| name.map(pattern::caseless_cow));
@@ -47,8 +47,8 @@ impl RouteIndex {
         });
     }
 
-    /// Returns routes that may match every request of a route with this host and path. The result has all routes that do, and perhaps
-    /// others.
+    /// Returns candidates for routes that match every request of a route with this host and path. The result contains all such routes, and
+    /// perhaps others.
     pub fn near(&self, host: Option<&HostPattern>, path: &PathPattern) -> Vec<usize> {
         let mut near = Vec::new();
         let labels = host.into_iter().flat_map(HostPattern::labels);

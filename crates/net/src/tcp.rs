@@ -7,8 +7,8 @@ use socket2::{SockRef, TcpKeepalive};
 /// The most unsent bytes in the system's buffer of a connection (`TCP_NOTSENT_LOWAT`). Bytes in transit do not count, so a fast peer is not
 /// slowed down.
 ///
-/// Without a bound the buffer grows to megabytes a connection. Two thousand slow readers would use up the machine's socket memory, and the
-/// system would drop packets of other clients.
+/// Without a bound the buffer grows to megabytes per connection. Two thousand slow readers would use up the machine's socket memory, and
+/// the system would drop packets of other clients.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MOST_UNSENT: u32 = 128 * 1024;
 /// The silence of a peer after which the system sends keep-alive probes.
@@ -36,7 +36,7 @@ where
     let probes = TcpKeepalive::new().with_time(SILENCE);
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let probes = probes.with_interval(PROBE_EVERY).with_retries(PROBES);
-    // If the option cannot be set, the system's default stays.
+    // If the option cannot be set, the system's default applies.
     let _ = socket.set_tcp_keepalive(&probes);
     // Other systems buffer fewer bytes, or have no such option.
     #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -21,7 +21,7 @@ pub fn sources<'a>(
     std::iter::successors(error.source(), |&cause| cause.source())
 }
 
-/// Cuts a text for a log to at most `longest` bytes. A cut text gets a mark at its end.
+/// Cuts a text for a log to at most `longest` bytes. A cut text ends with `…`.
 pub fn cut(text: &str, longest: usize) -> Cut<'_> {
     let end = text.floor_char_boundary(longest);
     Cut {

@@ -10,13 +10,14 @@ pub struct Transmission(Arc<Record>);
 
 #[derive(Debug, Default)]
 struct Record {
-    // The longest time until the head of the answer, in ms. 0 if no part of the request was sent.
+    // The longest time until the head of the upstream's answer, in ms. 0 if no part of the request was sent.
     longest: AtomicU64,
     is_unanswered: AtomicBool,
 }
 
 impl Transmission {
-    /// Records that parts of the request may have been sent. The head of the answer comes within `longest`.
+    /// Records that parts of the request may have been sent. `longest` is the longest time that the upstream may take until the head of its
+    /// answer.
     pub fn sent(&self, longest: Duration) {
         let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self.0.longest.store(millis.max(1), Ordering::Relaxed);
@@ -27,7 +28,7 @@ impl Transmission {
         self.0.longest.store(0, Ordering::Relaxed);
     }
 
-    /// Records that the gateway answers because no upstream answered.
+    /// Records that the gateway itself answers the client, because no upstream answered.
     pub fn unanswered(&self) {
         self.0.is_unanswered.store(true, Ordering::Relaxed);
     }

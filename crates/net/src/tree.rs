@@ -1,8 +1,8 @@
 //! An index of values by patterns of names. A lookup finds the patterns that match a sequence of names. The cost of a lookup depends on the
-//! sequence, not on the number of patterns.
+//! length of the sequence, not on the number of patterns.
 //!
-//! A pattern is a sequence of names, in which `None` matches any single name. A pattern may end with a wildcard for any rest, even an empty
-//! rest.
+//! A pattern is a sequence of names, in which `None` matches any single name. A pattern may end with a wildcard that matches any number of
+//! further names, even none.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ struct Node<T> {
     any: Option<usize>,
     /// The value of the pattern that ends at this node.
     ends: Option<T>,
-    /// The value of the pattern that ends at this node with a wildcard for any rest.
+    /// The value of the pattern that ends at this node with a wildcard for further names.
     rest: Option<T>,
 }
 

@@ -1,7 +1,8 @@
 //! The trusted certificates of a `ca` file: certificates of authorities, and of single servers and clients.
 //!
 //! `openssl req -x509` marks a self-signed certificate as an authority's (basicConstraints CA:TRUE). Verifiers refuse such a certificate if
-//! a server uses it. This module accepts a certificate that the file itself contains, after it has verified the validity and the name.
+//! a server uses it. This module accepts a certificate that the file itself contains, after it has verified the validity period and the
+//! name of the certificate.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ impl Authorities {
         })
     }
 
-    /// Trusts the listed certificates. Returns `None` if any of them is broken.
+    /// Makes authorities from the certificates of a `ca` file. Returns `None` if any of the certificates is broken.
     pub(super) fn listed(listed: Vec<CertificateDer<'static>>) -> Option<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in &listed {
@@ -104,7 +105,7 @@ struct Listed<V: ?Sized> {
 
 impl<V: ?Sized> Listed<V> {
     /// Whether `shown` is listed, and was refused only because it is marked as an authority's or has an unknown issuer. The verifier checks
-    /// the validity period before these two, so an expired certificate is never accepted.
+    /// the validity period first, so an expired certificate is never accepted.
     fn accepts(&self, shown: &CertificateDer<'_>, error: &Error) -> bool {
         let is_of_its_issuer = match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,

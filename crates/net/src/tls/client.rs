@@ -52,7 +52,7 @@ impl std::fmt::Debug for UpstreamTls {
 
 impl UpstreamTls {
     /// Makes settings with this trust. `identity` is the gateway's own certificate, if it has one. The server's certificate must have the
-    /// name `name`, or else the name of the host.
+    /// name `name`. If `name` is `None`, it must have the name of the host.
     ///
     /// # Errors
     ///

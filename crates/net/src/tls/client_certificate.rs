@@ -29,7 +29,7 @@ pub struct ClientCertificate {
     pub cn: Option<Arc<str>>,
     /// The SHA-256 of the certificate, in hexadecimal digits.
     pub fingerprint: Arc<str>,
-    /// The earliest end among this certificate and all certificates that the client sent with it.
+    /// The earliest end of validity among this certificate and all certificates that the client sent with it.
     pub ends: Option<SystemTime>,
 }
 

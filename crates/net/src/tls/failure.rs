@@ -27,7 +27,7 @@ pub enum HandshakeFailure {
     RefusedByClient,
     /// The client's address has reached its limit of unfinished handshakes.
     TooMany,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 

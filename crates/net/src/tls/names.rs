@@ -30,8 +30,8 @@ impl Names {
         Self { all, by_name }
     }
 
-    /// Returns the certificates for a name: the certificates with the name itself, or else with a wildcard for the first label. For an
-    /// unknown name or no name, returns all certificates.
+    /// Returns the certificates for a name: the certificates with this name, or, if there are none, the certificates with a wildcard for
+    /// its first label. For an unknown name or no name, returns all certificates.
     fn of(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name.map(normal) else {
             return &self.all;

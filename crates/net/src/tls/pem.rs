@@ -67,7 +67,7 @@ impl CertificateFiles {
     }
 }
 
-/// Whether the version of a certificate is too old for TLS.
+/// Whether an error shows that the X.509 version of a certificate is too old for TLS.
 pub(super) fn is_old(error: &rustls::Error) -> bool {
     matches!(
         webpki_error(error),
@@ -79,13 +79,13 @@ pub(super) fn is_old(error: &rustls::Error) -> bool {
 ///
 /// # Errors
 ///
-/// The file cannot be read, has no certificate, or has a broken one.
+/// The file cannot be read, has no certificate, or has a broken certificate.
 pub fn authorities(path: &Path) -> Result<Authorities, FileError> {
     let authorities = certificates(path)?.and_then(Authorities::listed);
     authorities.ok_or_else(|| PemError::Authority.of(path))
 }
 
-/// Reads the certificates of a file. Returns `None` if the file has no certificate, or a broken one.
+/// Reads the certificates of a file. Returns `None` if the file has no certificate, or a broken certificate.
 pub(super) fn certificates(path: &Path) -> Result<Option<Vec<CertificateDer<'static>>>, FileError> {
     let pem = read(path)?;
     let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();

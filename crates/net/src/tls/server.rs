@@ -1,4 +1,4 @@
-//! TLS with clients: the settings of one listener. The settings are made from files, and made again when the files change.
+//! TLS with clients: the settings of one listener. The gateway makes the settings from files, and makes them again when a file changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl ServerTls {
     ///
     /// # Errors
     ///
-    /// Names the file that cannot be read, has no certificate or key, or has a key that does not belong to the certificate.
+    /// A file cannot be read, has no certificate or key, or has a key that does not belong to the certificate. The error contains the path.
     pub fn load(files: ServerFiles) -> Result<Self, FileError> {
         Ok(Self {
             stamps: Mutex::new(files.stamps()),
@@ -70,9 +70,11 @@ impl ServerTls {
         })
     }
 
-    /// Reads the files again if a file has changed. If a file cannot be used, the old settings stay. Returns `None` if no file has changed.
+    /// Reads the files again if a file has changed. If a file cannot be used, the old settings remain in use. Returns `None` if no file has
+    /// changed.
     ///
-    /// Sessions of the old settings cannot be resumed. If clients use certificates, sessions are never resumed (see [`settings`]).
+    /// After a change, clients cannot resume TLS sessions of the old settings. If the listener requests certificates of clients, no session
+    /// is ever resumed (see [`settings`]).
     ///
     /// # Errors
     ///
@@ -135,7 +137,7 @@ fn settings(files: &ServerFiles) -> Result<Settings, FileError> {
         .with_client_cert_verifier(verifier(files.clients.as_ref())?)
         .with_cert_resolver(Arc::new(Names::new(keys)));
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
-    // The server's order decides, so the strongest common cipher suite is chosen.
+    // The order of the server's cipher suites decides, so the strongest common cipher suite is chosen.
     config.ignore_client_order = true;
     if files.clients.is_some() {
         // A resumed session would accept its client without a new check. But the certificate may have expired in the meantime, or its

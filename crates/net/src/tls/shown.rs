@@ -11,7 +11,7 @@ use webpki::{EndEntityCert, Error, KeyUsage};
 pub struct ShownCertificate {
     /// The first DNS name in the certificate. Empty if the certificate has no DNS name.
     pub name: String,
-    /// The earliest end among this certificate and its intermediate certificates.
+    /// The earliest end of validity among this certificate and its intermediate certificates.
     pub ends: Option<SystemTime>,
 }
 
