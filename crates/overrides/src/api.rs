@@ -44,9 +44,9 @@ pub enum Verb {
 /// An override as answers show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// The name of its client or network.
+    /// The name of the client or network that the override applies to.
     pub name: String,
-    /// Its action.
+    /// The action of the override.
     pub action: Verb,
     /// The plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,22 +54,22 @@ pub struct Shown {
     /// The numbers of limits, by the names of the limits, as they are written in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, String>>,
-    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`.
+    /// The end of the override, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
     /// The reason.
     #[serde(default)]
     pub reason: String,
-    /// Its author: the name of an admin token, or `no token` if the admin port needs none.
+    /// The author of the override: the name of an admin token, or `no token` if the admin port needs none.
     #[serde(default)]
     pub by: String,
-    /// The time at which it was set.
+    /// The time at which the override was set.
     pub set: String,
-    /// Its version.
+    /// The version of the override.
     pub version: u64,
-    /// The reason why perhaps no client has this name. Present only in the answer to a change.
+    /// A warning that perhaps no client has this name, with the reason. Present only in the answer to a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The place where it is kept. Present only in an answer about a single override.
+    /// The place where the override is kept. Present only in an answer about a single override.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
 }
@@ -81,7 +81,7 @@ pub struct ShownList {
     pub overrides: Vec<Shown>,
     /// The number of overrides in force.
     pub count: usize,
-    /// The place where they are kept: `redis`, `file` or `process`.
+    /// The place where the overrides are kept: `redis`, `file` or `process`.
     pub kept: Kept,
     /// The cursor of the next page: the value for `after`. `None` on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ pub struct ShownList {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// The name of its client or network. Required in a list.
+    /// The name of the client or network that the override applies to. Required in a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The action. Optional with `plan` or `limits`.
@@ -104,10 +104,10 @@ pub struct Wanted {
     /// The numbers of limits, by the names of the limits, for example `capacity: 500, refill: 100/s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, String>>,
-    /// Its duration, such as `24h`, or `never` for no end.
+    /// The duration of the override, such as `24h`, or `never` for no end.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub lasting: Option<String>,
-    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`. Used in place of `for`.
+    /// The end of the override, such as `2026-11-24T08:30:00Z`, or `never`. Used in place of `for`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// The reason.
@@ -217,7 +217,7 @@ impl Shown {
         }
     }
 
-    /// Returns its effect on requests, or `None` if the action is unknown or lacks its plan or limits.
+    /// Returns the effect of the override on requests, or `None` if the action is unknown or lacks its plan or limits.
     pub fn effect(&self) -> Option<OverrideAction> {
         Some(match self.action {
             Verb::Plan => OverrideAction::Plan(self.plan.as_deref()?.into()),

@@ -27,7 +27,7 @@ pub enum Expected {
 pub enum Ends {
     /// Never.
     Never,
-    /// This long after the change.
+    /// At this duration after the change.
     After(Duration),
     /// At this time on the store's clock, in us since the epoch.
     At(Micros),
@@ -98,7 +98,7 @@ pub enum Outcome {
     },
     /// No override was in force to clear.
     Nothing,
-    /// The override in force is not the expected one. Holds the override in force, if any.
+    /// The override in force is not [`Wish::expected`]. Holds the override in force, if any.
     Conflict(Option<Override>),
     /// [`MAX_OVERRIDES`](crate::MAX_OVERRIDES) are already in force.
     Full,
@@ -113,9 +113,9 @@ pub enum Previous {
     Override(Override),
     /// An override in a form that this version of the program cannot read.
     Unreadable {
-        /// Its version.
+        /// The version of the override.
         version: u64,
-        /// The time at which it would have ended, in us since the epoch. `None` for never.
+        /// The time at which the override would have ended, in us since the epoch. `None` for never.
         ends: Option<Micros>,
     },
 }
@@ -164,6 +164,6 @@ pub enum ChangeError {
 pub struct Unfinished {
     /// The outcomes of the changes before the error.
     pub outcomes: Vec<Outcome>,
-    /// The reason why the remaining changes have no outcome.
+    /// The error, because of which the remaining changes have no outcome.
     pub error: ChangeError,
 }

@@ -14,7 +14,7 @@ pub enum Kept {
     Redis,
     /// In a file, for this gateway.
     File,
-    /// In this process, so they end with the process.
+    /// In this process, so the overrides end with the process.
     Process,
 }
 

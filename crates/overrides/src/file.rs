@@ -44,7 +44,7 @@ impl OverrideFile {
     ///
     /// # Errors
     ///
-    /// The file cannot be read or written, or a line is no valid entry. A last line without a line break was cut off and is ignored.
+    /// The file cannot be read or written, or a line is no valid entry. A last line without a line break is incomplete and is ignored.
     pub(crate) fn open(path: &Path, table: &mut Table) -> io::Result<Self> {
         match File::open(path) {
             Ok(file) => read(file, MAX_FILE, table)?,
@@ -85,7 +85,8 @@ impl OverrideFile {
     }
 }
 
-/// Appends the whole text, or truncates the file to its former length. A failed change must not be in force after the next start.
+/// Appends the whole text, or truncates the file to its former length. The truncation ensures that a failed change is not in force after
+/// the next start.
 fn append_whole(
     file: &mut File,
     text: &[u8],
@@ -150,7 +151,7 @@ fn write_anew(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Resul
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    // A process that was killed may have left this file.
+    // A process that was killed during a rewrite may have left the file `.new`.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -43,7 +43,7 @@ pub trait Listener: Send + Sync {
 
 /// All overrides of a gateway.
 pub struct Overrides {
-    // `None` if the overrides apply to this gateway only.
+    // The table in Redis. `None` if the overrides apply to this gateway only.
     redis: Option<RedisTable>,
     // The file of a gateway without Redis, if it has one.
     file: Option<Mutex<OverrideFile>>,
@@ -64,7 +64,7 @@ pub struct Overrides {
 struct Unseen {
     changes: Vec<Change>,
     are_news: bool,
-    // The time at which the listener last ran, or at which this collection began.
+    // The time at which the listener last ran, or at which this `Unseen` was made.
     since: Instant,
 }
 
@@ -178,7 +178,7 @@ impl Overrides {
     ///
     /// # Errors
     ///
-    /// Redis does not answer, or the file cannot be written. The changes after the error are not made.
+    /// Redis does not answer, or the file cannot be written. The changes that follow the failed change are not made.
     pub async fn change(self: &Arc<Self>, wishes: Vec<Wish>) -> Result<Vec<Outcome>, Unfinished> {
         let this = self.clone();
         let changing = tokio::spawn(async move { this.change_all(&wishes).await });
@@ -293,7 +293,8 @@ impl Overrides {
         unseen.since = Instant::now();
     }
 
-    /// Calls the listener unless it has just run. So the first of many changes apply before the last change is read or made.
+    /// Calls the listener if it has not run for the time `Timing::poll`. So the first of many changes apply before the last change is read
+    /// or made.
     async fn tell_if_due(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.since.elapsed() >= self.timing.poll {
             self.tell(unseen).await;
@@ -301,7 +302,7 @@ impl Overrides {
     }
 
     fn tell_now(&self, changes: &[Change], are_news: bool) {
-        // Calls run one after another, so that the listener sees the latest table last.
+        // Calls of the listener run one after another, so that its last call has the latest table.
         let _telling = self.telling.lock();
         let mut in_force: Vec<Override> = self.table.lock().in_force(None).collect();
         in_force.sort_unstable_by_key(|it| Reverse(it.version));

@@ -23,7 +23,8 @@ use crate::setting::{Change, Override};
 const MOST_EVENTS: usize = 100;
 /// The most plans that the status page lists.
 const MOST_SHOWN: usize = 100;
-/// The most clients in a recall. If more overrides change at once, the cached state of all clients is recalled.
+/// The most clients whose cached state is recalled one by one. If more overrides change at once, the cached state of all clients is
+/// recalled.
 const MOST_CLIENTS: usize = 1_000;
 /// The longest name or reason in an event, in bytes. A longer text is cut.
 const MAX_TEXT: usize = 128;

@@ -12,8 +12,8 @@ use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
 use crate::file::OverrideFile;
 use crate::table::{Entry, Table};
 
-/// Decides changes at the table's time, and appends them to the file. The conditions of each change apply to the result of the previous
-/// changes. Only one call may run at a time. Fails if the file cannot be written.
+/// Decides which changes can be made at the table's current time, and appends them to the file. The table does not change. The conditions
+/// of each change apply to the result of the previous changes. Only one call may run at a time. Fails if the file cannot be written.
 pub(crate) fn change(
     table: &Mutex<Table>,
     file: Option<&Mutex<OverrideFile>>,

@@ -11,15 +11,15 @@ pub const MAX_NAME: usize = 256;
 /// The reason why a text is not a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// It does not have the form of a client or a network.
+    /// The text does not have the form of a client or a network.
     #[error(
         "an override is for api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS, an address, or a network such as 10.0.0.0/8"
     )]
     Form,
-    /// It is longer than [`MAX_NAME`].
+    /// The text is longer than [`MAX_NAME`].
     #[error("the name is longer than 256 bytes")]
     Long,
-    /// It has a control character.
+    /// The text has a control character.
     #[error("the name has a control character, such as a line break")]
     Control,
     /// The address has bits set beyond the prefix length of the network. Holds the network's first address.

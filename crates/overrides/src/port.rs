@@ -1,7 +1,7 @@
 //! `/overrides` of the admin port returns and sets many overrides. `/overrides/{name}` returns, sets and clears the override of a client or
 //! network.
 //!
-//! The caller must check the access before each call. Each answer includes the changes that were made, for the audit log.
+//! The caller must check the access before each call. Each [`Answered`] includes the changes that were made, for the audit log.
 
 mod answers;
 mod carried;
@@ -62,14 +62,14 @@ pub struct Question<'a> {
     pub by: &'a str,
 }
 
-/// The parts of a gateway that answers need.
+/// The parts of a gateway that are needed to answer a request.
 #[derive(Debug)]
 pub struct Port<'a> {
     /// The overrides of this gateway.
     pub overrides: &'a Arc<Overrides>,
-    /// The plans and the limits of its configuration.
+    /// The plans and the limits of the gateway's configuration.
     pub defined: &'a Defined,
-    /// The `clients` section of its configuration.
+    /// The `clients` section of the gateway's configuration.
     pub clients: &'a Clients,
 }
 
@@ -95,7 +95,7 @@ pub struct Changed {
     pub before: Option<Previous>,
     /// The override that is in force now.
     pub after: Option<Override>,
-    /// The reason.
+    /// The operator's reason for the change.
     pub reason: String,
 }
 

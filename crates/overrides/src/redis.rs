@@ -30,7 +30,7 @@ pub struct Timing {
     pub poll: Duration,
     /// The timeout of a call.
     pub patience: Duration,
-    /// After a longer time without a read, a gateway compares all entries.
+    /// A gateway that has not read for a longer time compares all entries.
     pub silence: Duration,
     /// The time for which an ended entry is kept. A gateway that was away for longer drops the entries that Redis lacks.
     pub remembered: Duration,
@@ -66,9 +66,9 @@ pub(crate) struct Page {
     pub(crate) time: Micros,
     pub(crate) generation: u64,
     pub(crate) version: u64,
-    /// The highest version of an entry that was dropped.
+    /// The highest version of an entry that Redis has dropped.
     pub(crate) floor: u64,
-    /// The number of names in a single key. The other key lacks these names, because Redis lost a part of its data.
+    /// The number of names that a key lacks although the other key contains them, because Redis lost a part of its data.
     pub(crate) lacking: u64,
     /// The highest version that this page covers.
     pub(crate) until: u64,
@@ -101,7 +101,7 @@ impl Clock {
     }
 
     /// Records Redis's time from the answer to a call that was sent at `sent`. Redis read its clock at some moment between `sent` and now.
-    /// The estimate stays if it lies within this span, and is replaced otherwise.
+    /// If the estimate lies within this span, it is kept. If not, `time` replaces it.
     fn saw(clock: &mut Option<Self>, time: Micros, sent: Instant) {
         let seen = Self::new(time, Instant::now());
         // The 1,000 us allow for drift and rounding.
@@ -148,7 +148,7 @@ impl RedisTable {
     }
 
     /// Makes changes. The caller has read Redis's entries up to `version`, and `room` more overrides may be in force beside these entries.
-    /// After the error is returned, Redis makes none of the changes any more.
+    /// After an error is returned, Redis makes no further change of this call.
     pub(crate) async fn change(
         &self,
         version: u64,

@@ -14,7 +14,7 @@ pub const MAX_REASON: usize = 512;
 pub const MAX_PLAN: usize = 128;
 /// The most limits whose numbers an override sets.
 pub const MAX_SET_LIMITS: usize = 8;
-/// The largest total size of the names and numbers of these limits, in bytes.
+/// The largest total size of the names and numbers of all limits of an override, in bytes.
 const MAX_SET: usize = 1_024;
 /// The longest name of an author, in bytes. A longer name is cut.
 const MAX_BY: usize = 64;
@@ -49,7 +49,7 @@ pub struct Setting {
     pub action: OverrideAction,
     /// The reason.
     pub reason: Box<str>,
-    /// Its author: the name of an admin token, or `no token` if the admin port needs none.
+    /// The author: the name of an admin token, or `no token` if the admin port needs none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub by: Box<str>,
 }
@@ -143,13 +143,13 @@ impl Clearing {
 /// An override as it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Its client or network.
+    /// The client or network that the override applies to.
     pub subject: ListedClient,
-    /// Its version: the time of the change, or a larger number. Later changes have larger versions.
+    /// The version of the override: the time of the change, or a larger number. Later changes have larger versions.
     pub version: u64,
-    /// Its end on the store's clock, in us since the epoch. `None` for never.
+    /// The end of the override on the store's clock, in us since the epoch. `None` for never.
     pub ends: Option<Micros>,
-    /// Its content.
+    /// The content of the override.
     pub setting: Arc<Setting>,
 }
 

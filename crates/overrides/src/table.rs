@@ -73,8 +73,8 @@ impl Entry {
         format!("{} {ends} {}", self.version, self.content)
     }
 
-    /// Whether the entry is newer than another entry of its name. Two servers that ran apart may have used the same version, so the text
-    /// decides between equal versions.
+    /// Whether the entry is newer than another entry of its name. Two servers that ran apart may have used the same version, so among
+    /// entries of equal version the entry with the greater text is newer.
     pub(crate) fn is_newer(&self, than: &Self) -> bool {
         match self.version.cmp(&than.version) {
             Ordering::Equal => self != than && self.written() > than.written(),
@@ -96,7 +96,7 @@ impl Entry {
         self.is_set() && !self.is_over(now)
     }
 
-    /// Returns the author and the reason of a clearing. Both may be missing.
+    /// Returns the author and the reason of a clearing. The author and the reason may be empty.
     fn clearing(&self) -> Option<Arc<Clearing>> {
         let text = self.content.strip_prefix(CLEARED).unwrap_or_default();
         (!self.is_set()).then(|| Arc::new(serde_json::from_str(text).unwrap_or_default()))
@@ -199,7 +199,7 @@ impl Table {
         self.now
     }
 
-    /// Returns the highest version that was seen.
+    /// Returns the highest version that an entry or the store had.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }

@@ -46,11 +46,12 @@ impl Overrides {
         read: &mut Read,
         unseen: &mut Unseen,
     ) -> Result<(), CallError> {
-        // Overrides from before the first read are not news.
+        // Overrides that were set before the first read are not news.
         unseen.are_news = read.at.is_some();
         let connection = redis.connection();
         let mut page = redis.read(read.page.version, &self.clock).await?;
-        // Entries that no gateway has stay lost, and must not cause repeated comparisons. So only an increase of `lacking` counts.
+        // Entries that no gateway has cannot be restored, and must not cause repeated comparisons. So only an increase of `lacking` causes
+        // a comparison.
         let is_torn = page.lacking > read.page.lacking;
         let compares_all = is_torn
             || connection.is_none()
@@ -71,8 +72,8 @@ impl Overrides {
             page = redis.read(0, &self.clock).await?;
         }
         let mut entries = std::mem::take(&mut page.entries);
-        // The numbers of the first page are kept. If another gateway restores entries while this gateway reads, the generation changes, and
-        // the next call compares all entries.
+        // `read` keeps the numbers of the first page. If another gateway restores entries while this gateway reads, the generation changes,
+        // and the next call compares all entries.
         let first = page;
         let (mut until, mut version) = (first.until, first.version);
         // For each name in Redis: whether this gateway has the same entry.
@@ -117,8 +118,8 @@ impl Overrides {
         Ok(())
     }
 
-    /// Restores the entries that Redis lacks or has in an older version. An ended entry that Redis may have dropped is dropped from this
-    /// table too. If this gateway was away for longer than Redis keeps ended entries, it drops all entries that Redis lacks.
+    /// Restores the entries that Redis lacks or has in an older version. Drops an ended entry from this table if Redis may have dropped it.
+    /// If this gateway was away for longer than Redis keeps ended entries, it drops all entries that Redis lacks.
     async fn give_back(
         self: &Arc<Self>,
         redis: &RedisTable,

@@ -14,7 +14,7 @@ use crate::change::Outcome;
 use crate::figures::Kept;
 use crate::setting::Override;
 
-/// The reason for refused changes that have no other reason.
+/// The reason that an answer gives for a refused change if [`why`] returns `None`.
 pub(super) const NONE: &str = "No override is in force.";
 
 /// An error answer. It is boxed to keep results small, because it is rare.
