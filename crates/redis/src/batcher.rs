@@ -99,7 +99,8 @@ impl Batcher {
         answer.await.unwrap_or(Err(CallError::Disconnected))
     }
 
-    /// Adds a decision. If no other decision waits, returns the semaphore of calls, and the caller must start a task that runs `gather`.
+    /// Adds a decision. If no other decision waits, returns the semaphore that limits calls, and the caller must start a task that runs
+    /// `gather`.
     fn join(&self, scripts: Batched, waiting: Waiting) -> Option<Arc<Semaphore>> {
         let mut lines = self.0.lock();
         let line = lines.entry(scripts.one).or_default();

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::error::CallError;
 
-/// The time for which a kind of error is not logged again.
+/// The time for which an error of the same kind is not logged again.
 const AGAIN: Duration = Duration::from_secs(60);
 /// The most kinds of errors that are logged within [`AGAIN`].
 const MOST: usize = 16;

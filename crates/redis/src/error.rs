@@ -89,7 +89,7 @@ impl CallError {
         Self::Refused(ErrorReply::about_keys("an unknown reply"))
     }
 
-    /// Makes the error for a decision from its error number, which Redis returns if a call has several decisions (`failure` in
+    /// Makes the error for a failed decision from its error number, which Redis returns if a call has several decisions (`failure` in
     /// `lua/record.lua`).
     pub fn of_script(number: i64) -> Self {
         Self::Refused(ErrorReply::about_keys(match number {
