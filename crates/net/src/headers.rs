@@ -191,7 +191,8 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the headers for which `is_unwanted` is true. A scan of a message's few headers costs less than a lookup of each unwanted name.
+/// Removes the headers for which `is_unwanted` is true. A scan of a message's few headers takes less time than a lookup of each unwanted
+/// name.
 pub fn remove_all(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     while let Some(name) = headers.keys().find(|name| is_unwanted(name)).cloned() {
         headers.remove(name);

@@ -33,7 +33,7 @@ impl Default for LeastRate {
     }
 }
 
-/// The time by which one transfer is behind its least rate.
+/// The time by which a client is behind the least rate in one transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     behind: Duration,

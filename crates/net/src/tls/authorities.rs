@@ -104,8 +104,8 @@ struct Listed<V: ?Sized> {
 }
 
 impl<V: ?Sized> Listed<V> {
-    /// Whether `shown` is listed, and was refused only because it is marked as an authority's or has an unknown issuer. The verifier checks
-    /// the validity period first, so an expired certificate is never accepted.
+    /// Whether the certificate `shown` is listed, and `error` refuses it only because it is marked as an authority's or has an unknown
+    /// issuer. The verifier checks the validity period first, so an expired certificate is never accepted.
     fn accepts(&self, shown: &CertificateDer<'_>, error: &Error) -> bool {
         let is_of_its_issuer = match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
