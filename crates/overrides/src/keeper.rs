@@ -24,7 +24,7 @@ use crate::setting::{Change, Override};
 use crate::table::{Entry, Table};
 use comparing::Read;
 
-/// From this number of entries on, the listener runs on another thread, because a pass over all entries takes long.
+/// If the table has at least this number of entries, the listener runs on another thread, because a pass over all entries takes long.
 const MANY: usize = 2_000;
 /// The number of overrides that [`Overrides::latest`] returns.
 const MOST_LATEST: usize = 100;
@@ -221,8 +221,8 @@ impl Overrides {
         unseen: &mut Unseen,
     ) -> Result<Vec<Done>, ChangeError> {
         if let Some(redis) = &self.redis {
-            // Redis may have lost entries of this table. Lost entries must be restored first, because the conditions of changes depend on
-            // them.
+            // Redis may have lost entries of this table. The gateway restores lost entries first, because the conditions of changes depend
+            // on them.
             self.compare(redis, read, unseen).await?;
             // After a reconnect, the server may lack entries that were just compared. So no change is made.
             if redis.connection() != read.connection {

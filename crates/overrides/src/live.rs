@@ -1,5 +1,5 @@
-//! Applies changes of overrides to a gateway. Replaces the table that requests read, recalls cached state of clients, and adds events for
-//! the status page.
+//! Applies changes of overrides to a gateway. Replaces the table that requests read, recalls the slices and cached refusals of clients from
+//! the store, and adds events for the status page.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -23,8 +23,8 @@ use crate::setting::{Change, Override};
 const MOST_EVENTS: usize = 100;
 /// The most plans that the status page lists.
 const MOST_SHOWN: usize = 100;
-/// The most clients whose cached state is recalled one by one. If more overrides change at once, the cached state of all clients is
-/// recalled.
+/// The most changes for which only the slices and cached refusals of the changed clients are recalled. After more changes at once, the
+/// gateway recalls the slices and cached refusals of all clients.
 const MOST_CLIENTS: usize = 1_000;
 /// The longest name or reason in an event, in bytes. A longer text is cut.
 const MAX_TEXT: usize = 128;
@@ -120,7 +120,7 @@ impl Listener for Applied {
         if changes.is_empty() {
             return;
         }
-        // The table is replaced before cached state is recalled, so that no request caches the old state again.
+        // The table is replaced before the recall, so that no request caches a refusal or borrows a slice under the old overrides again.
         if let Store::Redis(store) = &self.store {
             store.recall(self.concerned(changes));
         }
@@ -138,7 +138,7 @@ impl Listener for Applied {
 }
 
 impl Applied {
-    /// Returns the clients whose cached state must be recalled.
+    /// Returns the clients whose slices and cached refusals must be recalled.
     fn concerned(&self, changes: &[Change]) -> Recall {
         if changes.len() > MOST_CLIENTS {
             return Recall::All;
@@ -146,13 +146,13 @@ impl Applied {
         let mut tags = HashSet::new();
         for change in changes {
             let client = match &change.subject {
-                // The name has only the start of the key's hash. The client's keys in Redis depend on the whole hash, so all clients are
-                // recalled.
+                // The name has only the start of the API key's hash. The client's keys in Redis depend on the whole hash, so the recall
+                // concerns all clients.
                 subject if is_unlisted(subject) => return Recall::All,
                 ListedClient::ApiKey(name) => Client::ApiKey(name.clone()),
                 ListedClient::UserId(id) => Client::UserId((&**id).into()),
                 ListedClient::Certificate(name) => Client::Certificate(name.clone()),
-                // A network may contain many clients whose addresses are unknown, so all clients are recalled.
+                // A network may contain many clients whose addresses are unknown, so the recall concerns all clients.
                 ListedClient::Network(_) => return Recall::All,
             };
             tags.insert(self.hasher.tag(&client));

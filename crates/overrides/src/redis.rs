@@ -64,7 +64,9 @@ pub(crate) struct RedisTable {
 pub(crate) struct Page {
     /// The time on Redis's clock.
     pub(crate) time: Micros,
+    /// The number that changes when a gateway restores entries in Redis. 0 if the table is empty.
     pub(crate) generation: u64,
+    /// The highest version that the table in Redis has.
     pub(crate) version: u64,
     /// The highest version of an entry that Redis has dropped.
     pub(crate) floor: u64,
