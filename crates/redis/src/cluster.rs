@@ -168,7 +168,7 @@ impl Cluster {
         let address = to.address(&from?.address);
         let slot = (asking == Asking::No).then_some(to.slot);
         let shard = self.nodes.learn(address, slot);
-        // Waits, because a new node needs time to connect.
+        // Waits, because the connection to a new node takes time.
         shard.client.tried().await;
         Some((shard, asking))
     }

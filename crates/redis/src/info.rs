@@ -12,9 +12,9 @@ const LEAST_MAJOR: u64 = 7;
 pub struct RedisInfo {
     /// The version of Redis, or the version that the server is compatible with.
     pub version: Option<String>,
-    /// Bytes in use.
+    /// Bytes of memory that the server uses.
     pub memory: Option<u64>,
-    /// The most bytes that the server may use, or 0 without a limit.
+    /// The most bytes of memory that the server may use, or 0 without a limit.
     pub memory_max: Option<u64>,
     /// The policy of a full server: `noeviction`, or a rule that chooses the keys to evict.
     pub policy: Option<String>,

@@ -21,7 +21,7 @@ pub fn uptime() -> Duration {
     FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
-/// Compares the uptime with the system's own figure, which includes sleep.
+/// Compares the uptime with `/proc/uptime`, which includes sleep.
 #[cfg(all(test, target_os = "linux"))]
 #[test]
 fn it_is_the_uptime_of_the_machine() {

@@ -14,8 +14,8 @@ pub struct Word(Str);
 static INTERNED: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
 impl Word {
-    /// Makes a word that is never freed. Equal texts are stored once. Its clones share no reference counter, so threads do not contend for
-    /// one. Use this only for words of configurations.
+    /// Makes a word that is never freed. Equal texts are stored once. Clones of the word share no reference counter, for which threads
+    /// would contend. Use this function only for words of configurations.
     pub fn interned(text: String) -> Self {
         let mut interned = INTERNED.lock();
         let kept = interned.get(&*text).copied().unwrap_or_else(|| {
@@ -26,12 +26,12 @@ impl Word {
         Self::from(kept)
     }
 
-    /// Returns its text.
+    /// Returns the text of the word.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns its text in the type that fred takes.
+    /// Returns the text of the word in the type that fred takes.
     pub(crate) fn as_fred(&self) -> Str {
         self.0.clone()
     }

@@ -15,7 +15,7 @@ const ROUND: Duration = HEARTBEAT.saturating_add(LAPSE);
 /// The count in force, and the answers that may lower it.
 #[derive(Debug)]
 pub(super) struct Count {
-    /// At least 1.
+    /// The number of gateways that decisions use, at least 1.
     pub(super) in_force: u64,
     /// Whether any heartbeat had an answer.
     pub(super) is_known: bool,

@@ -2,8 +2,8 @@
 
 use tidegate_core::Micros;
 
-/// The number of consecutive heartbeats for which Redis must report a previous heartbeat that this process did not send. One such heartbeat
-/// may be an own heartbeat that arrived late.
+/// The number of consecutive heartbeats for which Redis must report a previous heartbeat that this process did not send. A single such
+/// heartbeat may come from this process and have arrived late.
 const FOREIGN: u8 = 2;
 
 /// The number of consecutive heartbeats for which Redis reported a previous heartbeat that this process did not send.
