@@ -1,11 +1,11 @@
-//! Counts the headers of a head in one pass. One pass is cheaper than a lookup of each header: a lookup takes about as long as a pass over
-//! six headers.
+//! Counts the headers of a head in one pass. One pass is cheaper than a lookup of each header: a lookup takes about the time in which a
+//! pass counts six headers.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The most elements of each header in [`LISTS`]. A request has at most 100 headers, so more elements are useless. A head with a longer
-/// list is refused, because the gateway searches the headers for each element.
+/// The most elements of each header in [`LISTS`]. A request has at most 100 headers (`MAX_HEADERS` of the gateway), so a list with more
+/// elements is useless. A head with a longer list is refused, because the gateway searches the headers for each element.
 const MAX_ELEMENTS: usize = 100;
 
 /// The headers whose list elements are counted.

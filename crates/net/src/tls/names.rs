@@ -10,7 +10,7 @@ use super::shown::{names_in, normal};
 
 /// The certificates of a listener, by the names in them.
 ///
-/// A client that sends no name, or a name without a certificate, gets the first certificate.
+/// A client that sends no name, or a name without a certificate, gets the first certificate whose key type the client supports.
 #[derive(Debug)]
 pub(super) struct Names {
     all: Vec<Arc<CertifiedKey>>,

@@ -20,7 +20,8 @@ use crate::file_stamp::Stamp;
 /// The files of a listener: its own certificates, and the authorities of its clients.
 #[derive(Debug)]
 pub struct ServerFiles {
-    /// The certificates, at least one. The first certificate is also used for names without a certificate.
+    /// The certificates, at least one. For a name without a certificate, a client gets the first certificate whose key type the client
+    /// supports.
     pub certificates: Vec<CertificateFiles>,
     /// The settings for certificates of clients. `None` if the listener requests no certificate.
     pub clients: Option<ClientCertificates>,

@@ -38,8 +38,9 @@ pub(super) fn normal(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Returns the end of a certificate's validity. The library has no function for this. But a verifier checks the validity first, and the
-/// error for an expired certificate contains the end. So this function verifies the certificate at the latest possible time.
+/// Returns the end of a certificate's validity. The library has no function that returns the end. But its verifier checks the validity
+/// period first, and the error for an expired certificate contains the end. So this function verifies the certificate at the latest
+/// possible time.
 pub(super) fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let at_last = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
