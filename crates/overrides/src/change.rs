@@ -40,7 +40,7 @@ pub struct Wish {
     pub subject: ListedClient,
     /// The override that must be in force for the change to be made.
     pub expected: Expected,
-    /// The end of the override. It has no effect on a change that clears.
+    /// The end of the override. A change that clears an override ignores it.
     pub ends: Ends,
     /// The effect of the change.
     pub intent: Intent,
@@ -135,7 +135,7 @@ impl Outcome {
                 after,
             },
             None => Self::Cleared {
-                // If the previous entry is missing, its version is 0 and its end unknown.
+                // If `before` is `None`, the version of the previous entry is 0 and its end is unknown.
                 before: previous(before.unwrap_or_default()),
                 version: entry.version,
             },
