@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The budgets of a client: the answer of the admin port.
+/// The budgets of a client: the answer of the admin port to a request for `/clients/{name}`.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Report {
     /// The client's name, in the form that limits use.
@@ -13,10 +13,10 @@ pub struct Report {
     /// The override in force for the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Overridden>,
-    /// Whether the plan depends on the client's tokens. If so, the figures are for a user without a plan.
+    /// Whether the plan depends on the client's tokens. If so, the figures in `limits` are for a user without a plan.
     #[serde(default)]
     pub plan_by_token: bool,
-    /// The reason why the store did not answer. If set, the figures are from this gateway alone.
+    /// The reason why the store did not answer. If set, the figures in `limits` are from this gateway alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_store: Option<String>,
     /// The client's own budgets.
@@ -24,14 +24,14 @@ pub struct Report {
     /// Limits from which the client's plan exempts it.
     #[serde(default)]
     pub unlimited: Vec<String>,
-    /// Limits that may have several budgets for the client: one budget for each value in its requests.
+    /// Limits that may have several budgets for the client, such as one budget for each value of a header.
     pub unlisted: Vec<Unlisted>,
     /// Limits whose budget the client shares with other clients.
     pub shared: Vec<String>,
     /// Limits that count clients of several plans under one key, with a budget for each plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_plan: Vec<String>,
-    /// The listed API keys of the client. The key that was used last comes first.
+    /// The client's API keys in the configuration. The key that was used last comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<KeyUse>,
 }
@@ -39,11 +39,11 @@ pub struct Report {
 /// An API key of a client, and its last use on this gateway.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KeyUse {
-    /// The beginning of the key's hash, as in its entry: `sha256:` and 8 digits.
+    /// The beginning of the key's hash, as in the key's entry of the configuration: `sha256:` and 8 digits.
     pub hash: String,
     /// The time at which the key expires, in epoch seconds. `None` if it does not expire.
     pub expires: Option<u64>,
-    /// The time of its last use, in epoch seconds. `None` if it was not used since this gateway started.
+    /// The time of the key's last use, in epoch seconds. `None` if the key was not used since this gateway started.
     pub last_used: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ pub struct KeyUse {
 pub struct Overridden {
     /// The override's name: a client or a network.
     pub by: String,
-    /// Its action: `plan NAME`, `exempt` or `block`.
+    /// The override's action: `plan NAME`, `set LIMIT 'NUMBERS'`, `exempt` or `block`.
     pub does: String,
 }
 
@@ -93,9 +93,9 @@ pub struct Standing {
 /// This gateway's own data on a budget, if the store did not answer.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct KnownHere {
-    /// The decider of this limit's requests without the store.
+    /// The decider of the limit's requests while the store does not answer.
     pub decides: Decides,
-    /// The units left of a slice that this gateway has borrowed (`mode: leased`). They are spent before `on_failure` applies.
+    /// The units left of a slice that this gateway has borrowed (`mode: leased`). These units are spent before `on_failure` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased: Option<u64>,
     /// The store's last answer, if the gateway has kept it.
@@ -107,7 +107,7 @@ pub struct KnownHere {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decides {
-    /// This gateway. It always counts this limit alone (`mode: local`).
+    /// This gateway, which always counts this limit without the store (`mode: local`).
     Gateway,
     /// This gateway, with its share of the quota (`on_failure: local`).
     Share,
@@ -128,7 +128,7 @@ pub struct LastSaid {
     pub refused_for: u64,
 }
 
-/// A limit whose budgets for the client cannot be listed.
+/// A limit whose budgets for the client cannot be listed, because its key has values that only a request contains.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Unlisted {
     /// The limit's name.

@@ -31,7 +31,7 @@ pub struct Status {
     pub gateway: Gateway,
     /// The state, and the reasons for it.
     pub health: Health,
-    /// Networks whose proxies the configuration seems to treat wrongly.
+    /// Networks of proxies for which `trusted_proxies` or the expected header in the configuration seems wrong.
     pub untrusted_proxies: Vec<UntrustedProxy>,
     /// All requests.
     pub requests: Requests,
@@ -39,7 +39,7 @@ pub struct Status {
     pub limits: Vec<Limit>,
     /// The clients with the highest use and the most refusals, and clients near a limit.
     pub clients: Clients,
-    /// The routes, and the requests that matched none.
+    /// The routes, and an entry for requests that matched no route.
     pub routes: Vec<Route>,
     /// The upstreams.
     pub upstreams: Vec<Upstream>,
@@ -69,13 +69,14 @@ pub struct Gateway {
     pub connections: u64,
     /// Requests that wait for their turn at a limit.
     pub waiting: u64,
-    /// The memory of the process; 0 if the system does not provide it.
+    /// The memory of the process. 0 if the operating system does not report it.
     pub memory_bytes: u64,
     /// The configured `max_memory`. `None` if memory has no bound.
     pub memory_max_bytes: Option<u64>,
 }
 
-/// A network that sends a header of proxies but is not trusted, or that is trusted but does not send the expected header.
+/// A network whose peers send a proxy header but are not in `trusted_proxies`, or are in `trusted_proxies` but do not send the header from
+/// which the gateway reads clients' addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UntrustedProxy {
@@ -83,11 +84,12 @@ pub struct UntrustedProxy {
     pub network: String,
     /// The address of the last connection.
     pub address: String,
-    /// The header: `X-Forwarded-For`, `Forwarded` or `PROXY`. `missing` if there is none.
+    /// The header on the last connection: `X-Forwarded-For`, `Forwarded` or `PROXY`. `missing` if the expected header was missing.
     pub header: String,
-    /// Connections with this header. For `missing`: connections without a header on which a limit refused a request.
+    /// Connections that were counted for this network. A connection without the expected header counts only if a limit refused a request on
+    /// it.
     pub connections: u64,
-    /// The effect, and the lines to add to the configuration, in full sentences.
+    /// Sentences that describe the effect of the mistake, and the lines to add to the configuration.
     pub text: String,
 }
 
@@ -203,10 +205,10 @@ pub struct Limit {
     pub second: Verdicts,
     /// Verdicts in the last minute.
     pub minute: Verdicts,
-    /// Keys that had a fifth of their units or less left in the last minute. Keys that the gateway has dropped from its table are not
-    /// counted.
+    /// Keys that had a fifth of the quota or less left at a request in the last minute. Keys that the gateway has dropped from its table of
+    /// such keys are not counted.
     pub near_keys: u64,
-    /// The used share of the budget, from 0 to 1. Only for a limit with one budget for all clients.
+    /// The used share of the budget, from 0 to 1. `None` unless the limit has one budget for all clients.
     pub used: Option<f64>,
     /// Verdicts over time. Documents of the event stream have no series.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,15 +252,15 @@ pub struct LimitSeries {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clients {
-    /// The highest figures of the last minute.
+    /// The clients with the highest counts of the last minute.
     pub minute: Hits,
-    /// The highest figures since the start.
+    /// The clients with the highest counts since the start.
     pub start: Hits,
     /// Clients near a limit in the last minute, the nearest first.
     pub near: Vec<Near>,
 }
 
-/// The clients with the highest figures, by measure.
+/// The clients with the highest counts, in a table for each measure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hits {
@@ -268,19 +270,19 @@ pub struct Hits {
     pub refused: Table,
 }
 
-/// The clients with the highest figures of one measure.
+/// The clients with the highest counts of one measure: admitted units or refused requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
-    /// The exact sum over all clients.
+    /// The exact sum of the counts of all clients.
     pub total: u64,
-    /// An upper bound for the figure of each client that is not listed.
+    /// An upper bound for the count of each client that is not in `top`.
     pub others_at_most: u64,
-    /// At most 100 clients, the highest figure first.
+    /// At most 100 clients, the highest count first.
     pub top: Vec<Client>,
 }
 
-/// A client and its figure, which is between `at_least` and `at_most`.
+/// A client with its count, which is between `at_least` and `at_most`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Client {
@@ -364,7 +366,7 @@ pub struct Event {
     pub at: u64,
     /// The kind: `start`, `reload`, `reload_refused`, `reset`, `override`, `redis`, `breaker`, `upstream`, `memory` or `keys`.
     pub kind: String,
-    /// Whether the event is good or bad.
+    /// The state that the event shows: `ok`, `warning` or `failing`.
     pub state: State,
     /// The event, in a sentence.
     pub text: String,

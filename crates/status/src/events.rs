@@ -8,7 +8,7 @@ use crate::ring::push;
 /// The most events that are kept.
 const MOST: usize = 100;
 
-/// The last events. At the bound, a new event replaces the oldest.
+/// The last events, at most `MOST`. Each further event replaces the oldest.
 #[derive(Debug, Default)]
 pub struct EventLog(VecDeque<Event>);
 

@@ -1,5 +1,5 @@
-//! Finds clients with high use, clients with many refusals, and clients near a limit. Each thread has its own counts, and a reader merges
-//! the counts.
+//! Finds clients with high use, clients with many refusals, and clients near a limit. Each thread has its own counts. [`Hitters::top`] and
+//! [`Hitters::nearest`] merge the counts of all threads.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -14,9 +14,10 @@ use crate::ring::push;
 use crate::space_saving::{COUNTERS, SpaceSaving};
 use crate::summary::Summary;
 
-/// The number of complete time slices that are kept. Together with the running slice they cover a minute.
+/// The number of complete time slices that are kept. A time slice takes ten seconds. Together with the running time slice, these time
+/// slices cover 50 to 60 seconds.
 const SLICES: usize = 5;
-/// The number of keys that keep their names in a complete slice. Other keys are never shown.
+/// In a complete time slice, this number of keys with the highest counts keep their names. Keys without a name are not shown.
 const NAMED: usize = 112;
 /// The number of turns for which a key stays listed as near a limit. A turn is the end of a time slice.
 const NEAR_TURNS: u32 = 6;
@@ -40,7 +41,7 @@ impl Measure {
 pub struct Hitters<N> {
     shards: Box<[Mutex<Shard<N>>]>,
     past: Mutex<Past<N>>,
-    // The number of complete slices, plus `NEAR_TURNS`.
+    // The number of complete time slices, plus `NEAR_TURNS`, so that `turns - NEAR_TURNS` is never negative.
     turns: AtomicU32,
 }
 
@@ -68,7 +69,7 @@ pub struct Top<N> {
     pub start: [Summary<Arc<N>>; 2],
 }
 
-/// Returns the thread's number. Threads are numbered in the order of their first requests.
+/// Returns the number of the calling thread. Threads are numbered in the order of their first requests.
 #[inline]
 fn thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -104,8 +105,9 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// Counts a request of `key` on this thread. Adds `added` to the key's counter, and stores the limits that the request is near to. The
-    /// limits must differ. Calls `name` at most once for the key's counter, and at most once for its entry among the keys near a limit.
+    /// Counts a request of `key` on this thread. Adds `added` to the key's counter, and stores the limits in `near`, which must be
+    /// different limits. Calls `name` at most once for the key's counter, and at most once for the key's entry in the table of keys near a
+    /// limit.
     #[inline]
     pub fn count(
         &self,
@@ -130,14 +132,15 @@ impl<N: Clone> Hitters<N> {
         }
     }
 
-    /// Completes the running slice. Six slices are a minute: call this every ten seconds.
+    /// Completes the running time slice. The caller must call this function every ten seconds, because six time slices count as a minute.
     pub fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
         let mut slice = self.slice(std::mem::take);
         slice.iter_mut().for_each(|slice| slice.prune(COUNTERS));
         let mut past = self.past.lock();
         for (start, slice) in past.start.iter_mut().zip(&slice) {
-            // Merge before names are dropped. A client with a small count in each slice may have a large count since the start.
+            // Merges the time slice before names are dropped from it. A client with a small count in each time slice may have a large count
+            // since the start, and needs its name there.
             start.merge(slice.clone());
             start.prune(COUNTERS);
             start.drop_names(NAMED);
@@ -165,12 +168,12 @@ impl<N: Clone> Hitters<N> {
         top
     }
 
-    /// Merges the running slices of all threads.
+    /// Returns the counts of the running time slice, merged over all threads. `taken` takes or copies the table of one thread.
     fn slice(&self, taken: impl Fn(&mut SpaceSaving<N>) -> SpaceSaving<N>) -> [Summary<Arc<N>>; 2] {
         Measure::ALL.map(|measure| {
             let mut slice = Summary::default();
             for shard in &self.shards {
-                // Hold the lock only while the table is taken, because requests wait for it.
+                // Holds the lock only while `taken` runs, because requests wait for the lock.
                 let table = taken(&mut shard.lock().tables[measure as usize]);
                 slice.merge(table.summary());
             }
@@ -178,8 +181,8 @@ impl<N: Clone> Hitters<N> {
         })
     }
 
-    /// Returns the keys that were near a limit within the last minute, once for each limit. The keys with the smallest share left come
-    /// first.
+    /// Returns the keys that were near a limit within the last minute, once for each limit. The keys with the smallest share of the quota
+    /// left come first.
     pub fn nearest(&self) -> Vec<NearKey<N>> {
         let since = self.turns.load(Ordering::Relaxed) - NEAR_TURNS;
         let mut latest: HashMap<(u64, u32), (u32, NearKey<N>)> = HashMap::new();
@@ -188,7 +191,7 @@ impl<N: Clone> Hitters<N> {
             left / u128::from(it.nearness.of.max(1))
         };
         for shard in &self.shards {
-            // Hold the lock only while the table is copied, because requests wait for it.
+            // Holds the lock only while the table is copied, because requests wait for the lock.
             let seen: Vec<_> = shard.lock().near.seen(since).collect();
             for (tick, seen) in seen {
                 match latest.entry((seen.key, seen.nearness.limit)) {
@@ -196,8 +199,8 @@ impl<N: Clone> Hitters<N> {
                         place.insert((tick, seen));
                     }
                     Occupied(mut entry) => {
-                        // The entry of the latest turn is kept. Within one turn the order of requests is unknown, so the entry with the
-                        // smallest share is kept.
+                        // Several threads may have an entry of this key and limit. The entry of the latest turn is kept. If the turns are
+                        // equal, the order of the requests is unknown, so the entry with the smallest share left is kept.
                         let (before, share_before) = (entry.get().0, share(&entry.get().1));
                         if before < tick || before == tick && share(&seen) < share_before {
                             entry.insert((tick, seen));

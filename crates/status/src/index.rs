@@ -1,6 +1,6 @@
-//! Maps keys to their places in a list. A search compares few keys.
+//! Maps the keys of a list to their positions in this list. A search compares few keys.
 
-/// The value of a cell without a place.
+/// The value of an empty cell.
 const EMPTY: u16 = u16::MAX;
 /// A multiplier that spreads keys which differ in few bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -10,8 +10,8 @@ pub(crate) trait Keyed {
     fn key(&self) -> u64;
 }
 
-/// A map from the keys of a list to their places. A search goes from cell to cell (linear probing). It is short while less than half of the
-/// cells are in use. `CELLS` is a power of two.
+/// A map from the keys of a list to their positions in this list. A search goes from cell to cell (linear probing). Searches are short
+/// while less than half of the cells are in use. `CELLS` is a power of two.
 #[derive(Clone, Debug)]
 pub(crate) struct Index<const CELLS: usize> {
     cells: Box<[u16; CELLS]>,
@@ -34,7 +34,7 @@ impl<const CELLS: usize> Index<CELLS> {
     #[cfg(test)]
     pub(crate) const BYTES: usize = size_of::<[u16; CELLS]>();
 
-    /// Returns the place of a key in the list. If the list does not have the key, returns the cell for it.
+    /// Returns the position of a key in the list. If the list does not have the key, returns the free cell for this key.
     #[inline]
     pub(crate) fn find(&self, list: &[impl Keyed], key: u64) -> Result<usize, FreeCell> {
         let mut cell = Self::home(key);
@@ -48,13 +48,13 @@ impl<const CELLS: usize> Index<CELLS> {
         }
     }
 
-    /// Stores the place of a key that `find` did not find. The place must be below 65,535.
+    /// Stores the position of a new key in `cell`, the free cell that `find` returned for this key. The position must be below 65,535.
     #[inline]
     pub(crate) fn set(&mut self, cell: FreeCell, place: usize) {
         self.cells[cell.0] = place as u16;
     }
 
-    /// Stores the places of all keys again, after the list has changed.
+    /// Stores the positions of all keys again, after items of the list were removed or moved.
     pub(crate) fn rebuild(&mut self, list: &[impl Keyed]) {
         self.cells.fill(EMPTY);
         for (place, keyed) in list.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Counts the clients with the highest use and the most refusals, samples counters over time, and defines the documents about both.
+//! Counts the clients with the highest use and the most refusals, samples counters over time, and defines the documents that contain these
+//! counts.
 //!
 //! - [`SpaceSaving`], [`Summary`], [`Hitters`]: the most frequent keys in bounded memory, each count with its error
 //! - [`Tracks`]: counters over time; [`Recent`]: the last refusals; [`EventLog`]: the last events

@@ -5,16 +5,16 @@ mod tests;
 
 use crate::index::{Index, Keyed};
 
-/// The number of keys that stay after a removal.
+/// The number of keys that remain in the table after the keys with the lowest ranks are removed.
 const KEYS: usize = 512;
-/// The number of keys beyond `KEYS` at which a removal begins. The removal leaves `KEYS` keys.
+/// When the table has `KEYS + SPARE` keys, it removes the `SPARE` keys with the lowest ranks.
 const SPARE: usize = 64;
 /// The number of cells of the index.
 const CELLS: usize = 4 * KEYS;
-/// The most limits for each key.
+/// The most limits that the table stores for each key.
 const LIMITS: usize = 4;
 
-/// The value of a place without a limit.
+/// The value of an array element that holds no limit.
 const NO_LIMIT: u32 = u32::MAX;
 
 /// A key that has few units left of a limit.
@@ -48,7 +48,7 @@ impl Nearness {
     }
 }
 
-/// The limits that a request is near to, at most `LIMITS`.
+/// The limits of a request of which the client has a fifth of the quota or less left. At most `LIMITS` limits.
 // Each field of [`Nearness`] has its own array, so that a processor compares and copies several limits at once.
 #[derive(Clone, Copy, Debug)]
 pub struct NearLimits {
@@ -74,13 +74,14 @@ impl Default for NearLimits {
 }
 
 impl NearLimits {
-    /// Whether there is no room for another limit. If so, count these limits before you add others.
+    /// Whether there is no room for another limit. If so, the caller must pass this value to [`Hitters::count`](crate::Hitters::count), and
+    /// add further limits to an empty value. Otherwise [`add`](Self::add) ignores them.
     #[inline]
     pub const fn is_full(&self) -> bool {
         self.len >= LIMITS
     }
 
-    /// Adds a limit, if there is room.
+    /// Adds a limit. Ignores the limit if there is no room.
     #[inline]
     pub const fn add(&mut self, nearness: Nearness) {
         if self.len < LIMITS {
@@ -111,7 +112,7 @@ impl FromIterator<Nearness> for NearLimits {
     }
 }
 
-/// The keys with the highest [`rank`].
+/// A table of keys that have few units left of a limit. It keeps the keys with the highest [`rank`].
 #[derive(Debug)]
 pub(crate) struct NearTable<N> {
     keys: Vec<Seen<N>>,
@@ -132,7 +133,7 @@ struct Seen<N> {
     of: [u64; LIMITS],
 }
 
-/// Returns a rank. It is higher for a later tick, and within one tick for fewer units left.
+/// Returns the rank of a key's limit: higher for a later tick, and at the same tick higher for fewer units left.
 #[inline]
 fn rank(tick: u32, left: u64) -> u64 {
     let left = u32::try_from(left).unwrap_or(u32::MAX);
@@ -158,8 +159,8 @@ impl<N> NearTable<N> {
     #[cfg(test)]
     pub(crate) const MOST_NAMES: usize = KEYS + SPARE;
 
-    /// Stores how near a key is to these limits, which must differ. `tick` must be above 0. Calls `name` only if the key is new and gets a
-    /// place.
+    /// Stores the units that `key` has left of the limits in `near`, which must be different limits. `tick` must be above 0. Calls `name`
+    /// only if the key is added to the table.
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -172,8 +173,7 @@ impl<N> NearTable<N> {
             Ok(place) => return self.keys[place].renew(near, tick),
             Err(cell) => cell,
         };
-        // If the table is too small, keys replace each other. A key that ranks no higher than `floor` would soon be removed, so it is not
-        // added.
+        // `floor` is the highest rank of a removed key. A new key that ranks no higher would soon be removed again, so it is not added.
         if self.floor < rank(tick, near.fewest) {
             self.index.set(cell, self.keys.len());
             self.add(Seen::new(key, name()), near, tick);
@@ -199,7 +199,7 @@ impl<N> NearTable<N> {
         }
     }
 
-    /// Returns the keys and limits that were stored at the tick `since` or later, each with its tick.
+    /// Returns each key with each limit that was stored for it at the tick `since` or later, and the tick.
     pub(crate) fn seen(&self, since: u32) -> impl Iterator<Item = (u32, NearKey<N>)>
     where
         N: Clone,
@@ -241,12 +241,12 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Returns the places with a limit.
+    /// Returns the indices at which the arrays hold a limit.
     fn noted(&self) -> impl Iterator<Item = usize> {
         (0..LIMITS).filter(|at| self.limits[*at] != NO_LIMIT)
     }
 
-    /// Returns the rank of one limit.
+    /// Returns the rank of the limit at index `at`. 0 if there is no limit.
     fn rank_of(&self, at: usize) -> u64 {
         match self.limits[at] {
             NO_LIMIT => 0,
@@ -254,7 +254,7 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Returns the rank of the limit with the fewest units left.
+    /// Returns the highest rank of the key's limits.
     fn rank(&self) -> u64 {
         let ranks = (0..LIMITS).map(|at| self.rank_of(at));
         ranks.fold(0, u64::max)
@@ -262,7 +262,7 @@ impl<N> Seen<N> {
 
     #[inline]
     fn renew(&mut self, near: &NearLimits, tick: u32) {
-        // Usually a client is near the same limits again, in the same order.
+        // Usually a client is near the same limits as at its last request, in the same order.
         if self.limits == near.limits {
             self.ticks = [tick; LIMITS];
             self.left = near.left;
@@ -272,18 +272,18 @@ impl<N> Seen<N> {
         }
     }
 
-    /// Stores the limit at `index` of `near`. The limit moves to the same index here, so that the next request finds the same order.
+    /// Stores the limit at `index` of `near` at the same index of `self`, so that the next request finds the limits in the same order.
     #[cold]
     #[inline(never)]
     fn note(&mut self, index: usize, near: &NearLimits, tick: u32) {
         let (limit, left, of) = (near.limits[index], near.left[index], near.of[index]);
         let place = self.limits.iter().position(|other| *other == limit);
-        // Places before `index` already have limits of this request.
+        // The array elements before `index` already hold limits of this request, so they are not replaced.
         let lowest = || (index..LIMITS).min_by_key(|at| self.rank_of(*at));
         let Some(at) = place.or_else(lowest) else {
             return;
         };
-        // If a key is near more than [`LIMITS`] limits, the limits with the fewest units left stay.
+        // If a key is near more than [`LIMITS`] limits, the table keeps the limits with the highest ranks.
         if place.is_none() && self.rank_of(at) >= rank(tick, left) {
             return;
         }

@@ -19,8 +19,8 @@ const STYLE: &str = include_str!("../page/status.css");
 /// The icon.
 const ICON: &str = include_str!("../page/icon.svg");
 
-/// The headers of every part. They forbid content from other origins, inline scripts and styles, and frames around the page. Scripts cannot
-/// insert text as markup.
+/// The headers of the answer for each part of the page. They forbid content from other origins, inline scripts and styles, and frames
+/// around the page. Scripts cannot insert text as markup.
 pub const HEADERS: [(&str, &str); 6] = [
     ("cache-control", "no-store"),
     (
@@ -39,18 +39,18 @@ pub const HEADERS: [(&str, &str); 6] = [
 pub enum Part {
     /// The document, as returned by [`with_tables`].
     Document,
-    /// A content type, and a text that never changes.
+    /// A text that never changes: its content type, and the text.
     Fixed(&'static str, &'static str),
     /// The status, as JSON.
     Json,
-    /// The status without series, as JSON. Each event of the stream has the same form.
+    /// The status without series, as JSON. Each event of `/events` contains the same JSON.
     Live,
     /// The status after each sample, as server-sent events.
     Events,
 }
 
 impl Part {
-    /// Returns the part at this path and query.
+    /// Returns the part at this path and query. `None` if the page has no such part.
     pub fn of(path: &str, query: Option<&str>) -> Option<Self> {
         Some(match path {
             "/" => Self::Document,
@@ -66,7 +66,7 @@ impl Part {
         })
     }
 
-    /// Returns its content type.
+    /// Returns the content type of this part.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Document => "text/html; charset=utf-8",
@@ -84,7 +84,8 @@ pub enum Rights {
     Write,
     /// No changes: the role of the user's token is `read`.
     Read,
-    /// Changes that need no token's name. No token is configured, so each user of this machine has this right.
+    /// Resets of budgets, but no changes of overrides, because an override needs the name of a token. No token is configured, so each user
+    /// of this machine has this right.
     Local,
 }
 
@@ -108,7 +109,7 @@ const PLAIN: &str = "<!-- plain -->";
 pub fn with_tables(status: &Status, rights: Rights) -> String {
     let tables = plain::tables(status);
     let rights = format!("data-rights=\"{}\"", rights.word());
-    // The tables are inserted last, so that no placeholder in a client's name is replaced.
+    // The tables are inserted last, because they contain clients' names. A placeholder in a name is not replaced.
     DOCUMENT
         .replacen(RIGHTS, &rights, 1)
         .replacen(PLAIN, &tables, 1)

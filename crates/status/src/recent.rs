@@ -1,4 +1,4 @@
-//! The last items of a stream. The number of new items in a second is bounded.
+//! The last items of a stream. The number of items that are added in a second is bounded.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::ring::push;
 
-/// The last items of a stream. Items above the bound of a second are only counted.
+/// The last items of a stream. Items above the bound per second are counted, but not kept.
 #[derive(Debug)]
 pub struct Recent<T> {
     items: Mutex<VecDeque<T>>,
@@ -19,7 +19,8 @@ pub struct Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
-    /// Keeps the last `most` items. Between two calls of [`refill`](Self::refill), takes at most `per_second` items.
+    /// Returns an empty list. It keeps the last `most` items, and takes at most `per_second` items between two calls of
+    /// [`refill`](Self::refill).
     pub const fn new(most: usize, per_second: u32) -> Self {
         Self {
             items: Mutex::new(VecDeque::new()),
@@ -30,10 +31,10 @@ impl<T: Clone> Recent<T> {
         }
     }
 
-    /// Adds an item. Calls `item` only if this second allows another item.
+    /// Adds an item. Calls `item` only if the bound of this second is not reached.
     #[inline]
     pub fn add(&self, item: impl FnOnce() -> T) {
-        // At high rates most items are above the bound. For them, this check avoids a failed update of `left`.
+        // At high rates most items are above the bound. This check spares them an atomic update of `left`, which would fail.
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -55,12 +56,12 @@ impl<T: Clone> Recent<T> {
         push(&mut self.items.lock(), item, self.most);
     }
 
-    /// Begins the next second.
+    /// Begins the next second, in which up to `per_second` items may be added.
     pub fn refill(&self) {
         self.left.store(self.per_second, Ordering::Relaxed);
     }
 
-    /// Returns the number of items that were not kept.
+    /// Returns the number of items since the start that were not kept because of the bound per second.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Adds an item at the end. If the list has `most` items, removes the first one.
+/// Adds an item at the end. If the list has `most` items, removes the first item.
 pub(crate) fn push<T>(ring: &mut VecDeque<T>, item: T, most: usize) {
     if ring.len() == most {
         ring.pop_front();

@@ -22,7 +22,7 @@ pub struct Series<const K: usize> {
 }
 
 impl<const K: usize> Series<K> {
-    /// Returns an empty series. Increases are counted from `counts` on.
+    /// Returns an empty series. The first sample adds the increase from `counts` to the counts of the sample.
     pub const fn new(counts: [u64; K]) -> Self {
         Self {
             last: counts,

@@ -41,7 +41,7 @@ impl ServerStates {
         changes
     }
 
-    /// Adds a reason for each upstream that has servers without requests, or servers that fail all requests.
+    /// Adds a reason to `health` for each upstream with servers that get no requests or that fail all requests.
     pub fn add_to(&self, health: &mut Health) {
         let mut upstreams: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
         for ((name, _), state) in &self.0 {

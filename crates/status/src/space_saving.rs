@@ -6,30 +6,32 @@
 //! A removal takes many of the smallest counters at once, as in D. Anderson and others, "A High-Performance Algorithm for Identifying
 //! Frequent Items in Data Streams", IMC 2017. A search for the smallest counter at each new key would cost several times more.
 //!
-//! In a stream with many keys, most keys are removed before they occur again. So in such a stream, a key gets its name only at a count of
-//! three.
+//! In a stream with many keys, most counters are removed before their keys occur again. So the names of most keys are stored only when the
+//! key's count reaches three.
 
 use std::sync::Arc;
 
 use crate::index::{Index, Keyed};
 use crate::summary::{Entry, Summary};
 
-/// The most counters that stay after a removal. A key with a larger share of the stream than 1 / `COUNTERS` has a counter.
+/// The most counters that remain after a removal of the smallest counters. Each key with a share of the stream above 1 / `COUNTERS` has a
+/// counter.
 pub(crate) const COUNTERS: usize = 1_024;
 
-/// The number of counters beyond `COUNTERS`. When all are in use, a removal frees at least this number.
+/// When `COUNTERS + SPARE` counters are in use, a removal frees at least `SPARE` counters.
 pub(crate) const SPARE: usize = 512;
-/// The most names. A removal leaves at most [`COUNTERS`] names, and so makes room for an eighth of that number.
+/// The most names in memory. A removal leaves at most [`COUNTERS`] counters with names, and so makes room for at least `COUNTERS / 8` new
+/// names.
 pub(crate) const NAMES: usize = COUNTERS + COUNTERS / 8;
 /// The value of a counter without a name.
 const NO_NAME: u16 = u16::MAX;
-/// In a stream with many keys: the count of a key at which it gets its name.
+/// Keys after the first `COUNTERS` keys get their names at this count.
 const MET: u64 = 3;
 /// The number of counters in the first allocation.
 const FIRST: usize = 64;
 /// The number of cells of the index.
 const CELLS: usize = 4 * COUNTERS;
-/// Counts that exceed the floor by less than `NEAR_FLOOR - 1` are found without a sort.
+/// [`SpaceSaving::largest_of_smallest`] finds counts that exceed the floor by less than `NEAR_FLOOR - 1` without sorting.
 const NEAR_FLOOR: usize = 64;
 
 /// The counters of one stream. Keys are hashes, and `N` is the type of a key's name.
@@ -37,7 +39,7 @@ const NEAR_FLOOR: usize = 64;
 pub struct SpaceSaving<N> {
     counters: Vec<Counter>,
     index: Index<CELLS>,
-    // Names of removed counters stay until their memory is needed.
+    // The names of counters. A removed counter's name remains until its memory is needed.
     names: Vec<N>,
     // The most occurrences that a key without a counter can have.
     floor: u64,
@@ -49,7 +51,7 @@ struct Counter {
     key: u64,
     count: u64,
     error: u64,
-    // The place of the counter's name in `names`.
+    // The index of the counter's name in `names`.
     name: u16,
 }
 
@@ -115,7 +117,7 @@ impl<N> SpaceSaving<N> {
     pub(crate) const MOST_BYTES: usize =
         (COUNTERS + SPARE) * size_of::<Counter>() + Index::<CELLS>::BYTES + NAMES * size_of::<N>();
 
-    /// The most bytes that a removal needs in addition.
+    /// The most bytes that a removal of counters allocates in addition to [`MOST_BYTES`](Self::MOST_BYTES).
     #[cfg(test)]
     pub(crate) const REMOVAL_BYTES: usize = (COUNTERS + SPARE) * size_of::<u64>();
 
@@ -138,7 +140,7 @@ impl<N> SpaceSaving<N> {
         Summary::of(entries, self.floor, self.total)
     }
 
-    /// Allocates more memory, in steps. At the bound, removes counters instead.
+    /// Allocates memory for more counters, in steps. If `COUNTERS + SPARE` counters are in use, removes the smallest counters instead.
     #[cold]
     fn make_room(&mut self) {
         let counters = self.counters.len();
@@ -148,7 +150,8 @@ impl<N> SpaceSaving<N> {
         }
     }
 
-    /// Adds a counter's name. If there is no room for names, removes the smallest counters first, perhaps also this counter.
+    /// Adds the name of the counter at index `at`. If there is no room for another name, first removes the smallest counters. If the
+    /// counter at `at` is removed, too, its name is not added.
     #[cold]
     #[inline(never)]
     fn give_name(&mut self, at: usize, name: impl FnOnce() -> N) {
@@ -186,7 +189,7 @@ impl<N> SpaceSaving<N> {
             at += 1;
             let is_used = owner.is_some();
             if let Some(counter) = owner {
-                // `kept` is at most the old place, so the cast is exact.
+                // `kept` is at most the old index of the name, so the cast is exact.
                 counter.name = kept as u16;
                 kept += 1;
             }
@@ -194,10 +197,10 @@ impl<N> SpaceSaving<N> {
         });
     }
 
-    /// Removes the smallest counters, so that at most [`COUNTERS`] stay. There must be more than [`COUNTERS`] counters.
+    /// Removes the smallest counters, so that at most [`COUNTERS`] counters remain. There must be more than [`COUNTERS`] counters.
     ///
-    /// A counter exceeds the floor only by units that were added to it. When the floor rises by n, more than [`COUNTERS`] counters lose n
-    /// of these units each. So the floor times [`COUNTERS`] never exceeds the total.
+    /// The excess of a counter over the floor consists of units that were added to this counter. When the floor rises by n, the excess of
+    /// more than [`COUNTERS`] counters falls by n each. So the floor times [`COUNTERS`] never exceeds the total.
     #[cold]
     fn remove_smallest(&mut self) {
         let floor = self.largest_of_smallest(self.counters.len() - COUNTERS - 1);
@@ -206,9 +209,10 @@ impl<N> SpaceSaving<N> {
         self.index.rebuild(&self.counters);
     }
 
-    /// Returns the count at index `before` if all counts are sorted, the smallest first.
+    /// Returns the count at index `before` of all counts in ascending order.
     fn largest_of_smallest(&self, before: usize) -> u64 {
-        // Most counters are new, and exceed the floor by few units. So the counters at each small height above the floor are counted first.
+        // A counter's height is its count minus the floor. Most counters are new and have small heights. So the counters of each small
+        // height are counted first, because that is faster than sorting.
         let mut by_height = [0_u16; NEAR_FLOOR];
         for counter in &self.counters {
             let height = counter.count.saturating_sub(self.floor);

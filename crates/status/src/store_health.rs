@@ -9,8 +9,8 @@ use crate::ring::push;
 
 /// The number of seconds in the window.
 const WINDOW: usize = 5;
-/// The least number of calls in the window for a judgement. This number of failures in a row proves a problem, too, even if they took
-/// longer than the window.
+/// The state becomes `Silent` only if the window has this number of calls. This number of failures in a row is also enough, even if the
+/// failures took longer than the window.
 const CALLS: u64 = 5;
 /// The number of seconds that must show a problem before the state changes.
 const SEEN: usize = 2;
@@ -52,19 +52,19 @@ pub struct StoreHealth {
     state: StoreState,
     // The number of seconds in a row without a connection.
     lost: usize,
-    // The last seconds, at most [`WINDOW`]. Seconds before Redis was unreachable are dropped.
+    // The counts of the last seconds, at most [`WINDOW`] seconds. When Redis becomes unreachable, all earlier counts are dropped.
     window: VecDeque<StoreSecond>,
     // The failures since the last second with a successful call.
     in_a_row: u64,
-    // The number of seconds with these failures.
+    // The number of seconds in which the failures of `in_a_row` occurred.
     seconds_in_a_row: usize,
     // The number of seconds since a node last failed.
     quiet: u32,
 }
 
 impl StoreSecond {
-    /// Whether a node of a cluster failed in this second. Without calls, a circuit breaker stays open. So an open circuit breaker counts
-    /// only if calls failed, too.
+    /// Whether a node of a Redis Cluster failed in this second. An open circuit breaker does not close while there are no calls. So an open
+    /// circuit breaker counts only if calls failed in the same second.
     const fn shows_nodes(&self) -> bool {
         self.lost_nodes > 0 || self.open_nodes > 0 && self.failures > 0
     }
@@ -77,8 +77,8 @@ impl StoreHealth {
             true => 0,
             false => self.lost.saturating_add(1),
         };
-        // Waits longer in state `Silent`: a gateway disconnects from a server that is loading or read-only, and reconnects, again and
-        // again. Such a server is reachable, but decides no requests.
+        // In state `Silent`, the connection must be lost for [`WINDOW`] seconds before the state becomes `Unreachable`. If a Redis server
+        // is loading its data or is read-only, the gateway repeatedly disconnects from it and reconnects. But this server is reachable.
         let patience = match self.state {
             StoreState::Unreachable => 1,
             StoreState::Deciding | StoreState::Partial => SEEN,
@@ -134,7 +134,7 @@ impl StoreHealth {
         (calls, failures)
     }
 
-    /// Whether more than half of the calls failed in several seconds, or several calls failed in a row.
+    /// Whether in at least [`SEEN`] seconds, more than half of the window's calls failed, or [`CALLS`] calls or more failed in a row.
     fn fails(&self) -> bool {
         let (calls, failures) = self.counts();
         let fails = calls >= CALLS && failures > calls / 2;
@@ -142,7 +142,7 @@ impl StoreHealth {
         fails && is_lasting || self.in_a_row >= CALLS && self.seconds_in_a_row >= SEEN
     }
 
-    /// Whether at least nine of ten calls succeeded.
+    /// Whether at least nine of ten calls in the window succeeded.
     fn succeeds(&self) -> bool {
         let (calls, failures) = self.counts();
         calls > 0 && failures <= calls / 10

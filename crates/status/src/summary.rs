@@ -22,7 +22,7 @@ pub struct Entry<N> {
     pub low: u64,
     /// The upper bound.
     pub high: u64,
-    /// The name of the key. `None` if the name was dropped.
+    /// The name of the key. `None` if no name is stored.
     pub name: Option<N>,
 }
 
@@ -50,7 +50,7 @@ impl<N> Summary<N> {
         summary
     }
 
-    /// Returns the sum over all keys.
+    /// Returns the sum of the counts of all keys, including keys without an entry.
     pub const fn total(&self) -> u64 {
         self.total
     }
@@ -71,7 +71,8 @@ impl<N> Summary<N> {
         let (floor, theirs) = (self.floor, other.floor);
         let mut own = std::mem::take(&mut self.entries).into_iter().peekable();
         let mut others = other.entries.into_iter().peekable();
-        // Both lists are in the order of keys. A key without an entry in one list occurred at most `floor` times there.
+        // Both lists are in the order of keys. If a key has no entry in one list, the key occurred at most `floor` times in the stream of
+        // that list.
         loop {
             let key = match (own.peek(), others.peek()) {
                 (Some((one, _)), Some((other, _))) => *one.min(other),
@@ -99,7 +100,7 @@ impl<N> Summary<N> {
         self.sharpen();
     }
 
-    /// Keeps the most frequent keys, fewer than `counters`.
+    /// Removes the least frequent keys, so that fewer than `counters` keys remain.
     pub fn prune(&mut self, counters: usize) {
         if let Some(bound) = self.high(counters.saturating_sub(1)) {
             // Each removed key occurred at most `bound` times.
@@ -130,7 +131,7 @@ impl<N> Summary<N> {
         sorted
     }
 
-    /// Returns the upper bound of the key at index `before`. The most frequent key comes first.
+    /// Returns the upper bound at index `before` of all upper bounds in descending order.
     fn high(&self, before: usize) -> Option<u64> {
         let mut highs: Vec<u64> = self.entries.iter().map(|(_, it)| it.high).collect();
         if before >= highs.len() {

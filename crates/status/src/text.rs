@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns a character that is safe to show, or the replacement character. A terminal obeys control characters. Some marks change the
-/// direction of writing. Invisible characters make two names look alike.
+/// Returns the character if it is safe to show, else the replacement character. Three kinds are not safe: a terminal obeys control
+/// characters, some marks change the direction of writing, and invisible characters make two names look alike.
 pub fn shown(char: char) -> char {
     match is_safe(char) {
         true => char,
@@ -12,7 +12,7 @@ pub fn shown(char: char) -> char {
     }
 }
 
-/// Makes JSON safe to show: escapes each character in its strings that [`shown`] replaces. The values stay the same.
+/// Makes JSON safe to show: escapes each character in its strings that [`shown`] replaces. A parser reads the same values from the result.
 pub fn shown_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
@@ -29,8 +29,8 @@ pub fn shown_json(json: &str) -> String {
     text
 }
 
-/// Makes a line safe to show. Escapes DEL, and each character beyond ASCII that [`shown`] replaces, as in `\u{9b}`. ASCII control
-/// characters stay, because codes for colors contain them.
+/// Makes a line safe to show. Escapes DEL, and each character beyond ASCII that [`shown`] replaces, in the form `\u{9b}`. Other ASCII
+/// control characters are not escaped, because terminal codes for colors contain them.
 pub fn shown_text(line: &str) -> Cow<'_, str> {
     let is_safe = |char: char| (char.is_ascii() && char != '\x7f') || is_safe(char);
     if line.chars().all(is_safe) {
@@ -46,7 +46,7 @@ pub fn shown_text(line: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// Whether a character is visible, has a width, and does not change other characters.
+/// Whether a character is safe to show: no control character, no whitespace except the usual space, and none of the list below.
 fn is_safe(char: char) -> bool {
     // Other spaces look like the usual space, so two names could look alike.
     if char.is_control() || char.is_whitespace() && char != ' ' {

@@ -1,9 +1,10 @@
-//! Picks items of several kinds in turn, so that many items of one kind do not hide the others.
+//! Picks items of several kinds in turn, so that many items of one kind do not displace the items of other kinds.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Selects at most `most` items in rounds. Each round selects one further item of each kind. Returns the selected items in their old order.
+/// Selects at most `most` items in rounds. Each round selects one further item of each kind. Returns the selected items in the order of
+/// `items`.
 pub fn by_turns<T, K: Eq + Hash>(
     items: Vec<T>,
     most: usize,

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Overrides {
     /// Number of overrides.
     pub count: usize,
-    /// The overrides set last, the latest first.
+    /// The overrides that were set last. The latest comes first.
     pub latest: Vec<Override>,
-    /// Where overrides are stored: `redis`, `file`, or `process`. With `process`, they are lost when the process ends.
+    /// The place where overrides are stored: `redis`, `file`, or `process`. With `process`, all overrides are lost when the process ends.
     pub kept: String,
     /// The plans that an override may name.
     pub plans: Vec<String>,
@@ -24,9 +24,9 @@ pub struct Override {
     pub name: String,
     /// Its action: `plan NAME`, `set LIMIT 'NUMBERS'`, `exempt` or `block`.
     pub does: String,
-    /// Its end, such as `2026-11-24T08:30:00Z`, or `never`.
+    /// The time at which the override ends, such as `2026-11-24T08:30:00Z`, or `never`.
     pub until: String,
-    /// The name of the admin token that set it. `no token` if no token is needed.
+    /// The name of the admin token with which an operator set the override. `no token` if no token is configured.
     pub by: String,
     /// The reason.
     pub reason: String,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A refusal with a known request ID: the document of `/why/{id}`.
+/// A refusal that the gateway has kept with its request ID: the document of `/why/{id}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refused {
@@ -12,9 +12,9 @@ pub struct Refused {
     pub at: u64,
     /// The status of the answer. `None` if the request was dropped without an answer.
     pub status: Option<u16>,
-    /// The outcome of the request, by its word in metrics and logs.
+    /// The outcome of the request, in the word that metrics and logs use.
     pub outcome: String,
-    /// The word for the error in the answer.
+    /// The word for the error in the body of the gateway's answer.
     pub error: Option<String>,
     /// The route of the request.
     pub route: String,

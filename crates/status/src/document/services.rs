@@ -12,7 +12,7 @@ pub struct Upstream {
     pub servers: Vec<Server>,
     /// Ejections of servers since the start.
     pub ejections: u64,
-    /// Requests that were repeated.
+    /// Requests that the gateway sent to a server again after an attempt had failed.
     pub retries: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Store {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Redis {
-    /// Whether there is a connection.
+    /// Whether the gateway has a connection to Redis.
     pub is_up: bool,
     /// Calls for decisions in the last minute.
     pub calls: u64,
@@ -64,19 +64,19 @@ pub struct Redis {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// Its address in a Redis Cluster.
+    /// Its address in a Redis Cluster. `None` for a single Redis server.
     pub address: Option<String>,
     /// Memory in use.
     pub memory_bytes: Option<u64>,
-    /// The bound of its memory; 0 if it has none.
+    /// The server's `maxmemory`. 0 if its memory has no bound.
     pub memory_max_bytes: Option<u64>,
-    /// Commands a second, from all its clients.
+    /// Commands that the server runs per second, for all its clients.
     pub operations_per_second: Option<u64>,
-    /// Calls of scripts.
+    /// Calls of scripts since the server started, by all its clients.
     pub script_calls: Option<u64>,
-    /// Seconds spent in scripts.
+    /// Seconds that the server has spent in scripts since it started.
     pub script_seconds: Option<f64>,
-    /// Keys that were dropped because its memory was full.
+    /// Keys that the server dropped because its memory was full.
     pub evicted_keys: Option<u64>,
     /// Uptime in seconds.
     pub uptime_seconds: Option<u64>,

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use crate::document::Status;
 use crate::text::shown;
 
-/// The most rows of a table to which clients can add rows.
+/// The most rows in each table of clients, refusals, overrides or events. The other tables show all rows.
 const ROWS: usize = 20;
 
 /// Formats all tables that have rows.
@@ -141,7 +141,7 @@ fn store(html: &mut String, status: &Status) {
     table(html, "Servers of Redis", heads, rows);
 }
 
-/// Adds a table, if it has rows. The cells must be HTML.
+/// Adds a table, if it has rows. The cells must already be HTML.
 fn table<const N: usize>(
     html: &mut String,
     title: &str,
