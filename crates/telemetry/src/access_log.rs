@@ -4,9 +4,9 @@
 //! request's end ─ selection ─ format ─> a buffer per processor ─ collecting thread ─> standard error, or a file
 //! ```
 //!
-//! The thread that served a request formats its line into a buffer, which it shares with few threads. A collecting thread writes the lines.
-//! It empties the buffers ten times per second, or earlier when a buffer is long. Requests never wait. If the output is slow, further lines
-//! are lost and counted. A later line has the number of lost lines.
+//! The thread that served a request formats the request's line into a buffer, which it shares with few threads. A collecting thread writes
+//! the lines. It empties the buffers ten times per second, or earlier when a buffer is long. Requests never wait for the output. If the
+//! output is slow and a buffer is full, further lines are dropped and counted. A later line contains the number of lost lines.
 
 mod buffers;
 mod format;
@@ -50,12 +50,12 @@ struct Log {
     buffers: Buffers,
 }
 
-/// The thread that collects lines. It ends when this handle is finished or dropped.
+/// A handle of the thread that collects lines. The thread ends when the handle is finished or dropped.
 #[derive(Debug)]
 pub struct Collector(Arc<Log>);
 
 impl Collector {
-    /// Waits until all earlier lines are written, at most for `timeout`.
+    /// Ends the thread. Waits until all earlier lines are written, at most for `timeout`.
     pub fn finish(self, timeout: Duration) {
         self.0.buffers.close(timeout);
     }
@@ -99,8 +99,8 @@ impl AccessLog {
         self.0.is_some()
     }
 
-    /// Begins the record of a request from `peer` for the client at `client_ip`. With `has_spans`, the record also has the values for
-    /// spans.
+    /// Begins the record of a request from `peer` for the client at `client_ip`. With `has_spans`, the record also has the host and the
+    /// user agent, because spans contain them.
     pub fn record<B>(
         &self,
         request: &Request<B>,
@@ -125,14 +125,14 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again before further lines are written.
+    /// Makes the collecting thread open the log file again before it writes further lines, because the file may have been rotated.
     pub fn reopen(&self) {
         if let Some(log) = &self.0 {
             log.buffers.reopen();
         }
     }
 
-    /// Returns the number of requests since start that got no line because of the bound on refusals.
+    /// Returns the number of requests since start that got no line because of `max_refusals_per_second`.
     pub fn unwritten(&self) -> u64 {
         self.0.as_ref().map_or(0, |log| log.selection.unwritten())
     }

@@ -1,8 +1,8 @@
 //! Reports requests and the state of the process: the access log, metrics, traces, and the log on standard error.
 //!
-//! A request has a [`Record`](access_log::Record), and at the end of the request its line and its spans are made from the record. A
-//! request's counters are looked up at start, so a request only adds to them. This crate answers no request and reads no configuration
-//! file. Each part has settings of its own.
+//! Each request has a [`Record`](access_log::Record). At the end of the request, its access log line and its spans are made from the
+//! record. The counters of a route are looked up when the configuration is loaded, so a request only adds to them. This crate answers no
+//! request and reads no configuration file. The caller passes the settings.
 
 pub mod access_log;
 pub mod log;

@@ -21,9 +21,10 @@ use tidegate_net::text::cut;
 
 /// The longest wait for queued lines when the process exits.
 const FLUSH: Duration = Duration::from_secs(2);
-/// The filter that keeps audit lines. An audit line names an operator and a change.
+/// The filter that keeps audit lines at each level except `off`. An audit line names an operator and a change.
 const AUDIT: &str = "audit=info";
-/// The filter that drops warnings of the HTTP/2 library about late acknowledgements of PINGs. Without it, clients could fill the log.
+/// The filter that drops warnings of the HTTP/2 library about late acknowledgements of PINGs. Without this filter, clients could fill the
+/// log with these warnings.
 const LATE_PINGS: &str = "h2::proto::ping_pong=error";
 /// The most bytes of a panic's text.
 const MAX_PANIC: usize = 4 * 1024;
@@ -31,7 +32,7 @@ const MAX_PANIC: usize = 4 * 1024;
 /// The number of lines of all logs that were dropped because standard error was not read.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// The running log of this process. It is not set if the log's level excludes INFO, the level of access log lines.
+/// The running log of this process. This value is not set if the log's level excludes INFO, the level of access log lines.
 static RUNNING: OnceLock<AccessSink> = OnceLock::new();
 
 /// A sink for the lines of an access log.
@@ -65,14 +66,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// The running log. When it is dropped, it writes the queued lines, for at most two seconds.
+/// The running log. When this value is dropped, it waits at most two seconds until the queued lines are written.
 #[derive(Debug)]
 pub struct Log(Lines);
 
 /// The reason why the log cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter does not support this level.
+    /// The level is not a valid filter.
     #[error(transparent)]
     Level(#[from] tracing_subscriber::filter::ParseError),
     /// The thread cannot be started.
@@ -84,7 +85,7 @@ pub enum LogError {
 }
 
 impl Log {
-    /// Starts the log of this process. From then on, panics are logged, too, and the access log may write to this log.
+    /// Starts the log of this process. After the start, panics are logged, too, and the access log may write to this log.
     ///
     /// # Errors
     ///
@@ -140,7 +141,8 @@ fn report(lines: u64) {
     );
 }
 
-/// Logs a panic, in place of the standard library's hook. That hook would write to standard error directly.
+/// Logs a panic, in place of the standard library's hook. The standard library's hook writes to standard error directly, so a thread that
+/// serves requests could block.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let backtrace =
@@ -160,7 +162,7 @@ fn text(payload: &dyn Any) -> &str {
     owned.or_else(fixed).unwrap_or("no text")
 }
 
-/// Writes the last message of a command to standard error. Gives up after two seconds if no program reads it.
+/// Writes the last message of a command to standard error. Gives up after two seconds if no program reads standard error.
 pub fn last_words(text: String) {
     let (written, ends) = mpsc::channel::<()>();
     let writing = std::thread::Builder::new().spawn(move || {

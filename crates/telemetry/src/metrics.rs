@@ -1,4 +1,5 @@
-//! Metrics of the gateway, for Prometheus. Counters are looked up at start, so a request only adds to them.
+//! Metrics of the gateway, for Prometheus. The counters of a route are looked up when the configuration is loaded, so a request only adds
+//! to them.
 
 mod admin;
 mod build_info;
@@ -101,7 +102,7 @@ pub struct GatewayMetrics {
     upstream_durations: ByLabel<Arc<str>, Durations>,
     tunnels: ByLabel<Arc<str>, Gauge>,
     exempt: ByLabel<Arc<str>, Counter>,
-    /// The calls of the store.
+    /// The metrics of the store.
     pub(crate) store: StoreMetrics,
     connections: ConnectionMetrics,
     overload: OverloadMetrics,
@@ -130,7 +131,7 @@ pub struct GatewayMetrics {
 }
 
 impl GatewayMetrics {
-    /// Returns the metrics of a gateway. Its waiting requests are in `wait_queues`.
+    /// Returns the metrics of a gateway. `wait_queues` has the gateway's waiting requests.
     pub fn new(wait_queues: WaitQueues) -> Self {
         let mut registrar = Registrar(Registry::with_prefix("tidegate"));
         build_info::register(&mut registrar);
@@ -253,7 +254,7 @@ impl GatewayMetrics {
         &self.admin
     }
 
-    /// Returns the counters and gauges of the server for client connections.
+    /// Returns the counters and gauges that the server for client connections updates.
     pub fn server(&self) -> ServerMetrics {
         ServerMetrics {
             refused: self.overload.refused.clone(),
@@ -275,7 +276,8 @@ impl GatewayMetrics {
         self.upstreams.of(name)
     }
 
-    /// Removes the gauges of upstreams and key sets for which these functions return false. Call it after a reload.
+    /// Removes the gauges of each upstream and each key set for which `upstream` or `key_set` returns false. The caller must call this
+    /// function after a reload.
     pub fn in_force(&self, upstream: impl Fn(&str) -> bool, key_set: impl Fn(&str) -> bool) {
         self.upstreams.in_force(upstream);
         self.jwks.in_force(key_set);

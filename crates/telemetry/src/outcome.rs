@@ -107,7 +107,8 @@ impl Cut {
         }
     }
 
-    /// Returns the error for the log. A failure before the answer has the same error. `None` if the upstream did not cause the cut.
+    /// Returns the error for the log. An upstream that fails before it answers has the same error. `None` if the upstream did not cause the
+    /// cut.
     pub const fn error(self) -> Option<&'static str> {
         match self {
             Self::Upstream => Some("upstream_failed"),
@@ -163,7 +164,7 @@ impl StatusClass {
         Self::Other,
     ];
 
-    /// Returns the class of this status. `None` is the class [`StatusClass::None`]: there was no answer.
+    /// Returns the class of this status. If there was no answer, `status` is `None` and the class is [`StatusClass::None`].
     pub fn of(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16() / 100) {
             None => Self::None,
@@ -191,8 +192,8 @@ impl StatusClass {
 }
 
 impl RequestOutcome {
-    /// Returns the classes that answers with this outcome usually have. Their counters are created at start, so that Prometheus sees the
-    /// first answer as an increase.
+    /// Returns the classes that answers with this outcome usually have. The counters of these classes are created with the value 0 when the
+    /// configuration is loaded, so that Prometheus sees the first answer as an increase.
     pub const fn usual(self) -> &'static [StatusClass] {
         use StatusClass::{ClientError, None, Redirection, ServerError, Success};
         match self {

@@ -22,7 +22,7 @@ impl PerSecond {
         }
     }
 
-    /// Counts an event if it is within the bound. Returns whether it is.
+    /// Counts an event and returns true if the bound of this second is not reached. Otherwise returns false.
     pub(crate) fn takes(&self) -> bool {
         self.takes_at(self.since.elapsed().as_secs())
     }

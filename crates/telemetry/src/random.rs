@@ -1,4 +1,4 @@
-//! Random numbers that cost only a few instructions. They may be predictable.
+//! Random numbers that cost only a few instructions. They may be predictable, so they must not be used as secrets.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};

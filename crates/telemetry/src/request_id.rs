@@ -1,4 +1,4 @@
-//! The ID of a request, by which logs on both sides of the gateway can be compared.
+//! The ID of a request, by which an operator finds the same request in the logs of clients, gateways and servers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};

@@ -1,4 +1,5 @@
-//! Makes the document of `/status.json` and the status page. Once a second, its values are sampled from the counters of the metrics.
+//! Makes the document of `/status.json` and the status page. Once a second, the values of the document are sampled from the counters of the
+//! metrics.
 
 mod crowded;
 mod document;
@@ -22,7 +23,7 @@ use tidegate_upstream::Upstream;
 use crate::metrics::{GatewayMetrics, RouteMetrics};
 use events::Events;
 
-/// A limit with one budget for all clients counts as near when this share of the budget is used.
+/// If at least this share of its budget is used, a limit with one budget for all clients has one key near it.
 const NEAR: f64 = 0.8;
 
 /// The parts of the gateway that the document is made from.
@@ -32,7 +33,7 @@ pub struct View<'a> {
     pub configuration: &'a str,
     /// The time at which the configuration took effect, in ms since the epoch.
     pub configured_at: u64,
-    /// `max_memory`.
+    /// The configured `max_memory`. `None` if memory has no bound.
     pub max_memory: Option<u64>,
     /// Open connections of clients.
     pub connections: usize,
@@ -65,7 +66,7 @@ pub struct RouteView<'a> {
     pub metrics: &'a RouteMetrics,
 }
 
-/// The samples so far.
+/// The samples since the start, from which the document is made.
 #[derive(Debug)]
 pub struct StatusBoard {
     tick: u64,
@@ -81,7 +82,7 @@ pub struct StatusBoard {
 }
 
 impl StatusBoard {
-    /// Returns a board without samples. Increases are counted from the current counters on.
+    /// Returns a board without samples. The first sample adds the increases from the current counters.
     pub fn new(view: &View<'_>) -> Self {
         let metrics = view.metrics;
         Self {
@@ -130,7 +131,7 @@ impl StatusBoard {
             }
         }
         for (limit, used) in &used {
-            // A limit with one budget has only one key.
+            // A limit with one budget for all clients has only one key.
             if *used >= NEAR {
                 self.near.insert(limit.as_str().into(), 1);
             }

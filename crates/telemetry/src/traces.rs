@@ -4,8 +4,8 @@
 //! begin: traceparent ─ sampled? ─> the upstream's traceparent │ request's end: spans ─ queue ─ task ─> collector
 //! ```
 //!
-//! A request that is not recorded costs a few random IDs and a header. The spans of a recorded request are made at its end, from its
-//! record.
+//! For a request that is not recorded, the gateway only makes a few random IDs and writes the header `traceparent`. The spans of a recorded
+//! request are made at the end of the request, from its record.
 
 mod collector;
 mod context;
@@ -40,13 +40,13 @@ pub struct Traces(Option<Arc<Tracing>>);
 struct Tracing {
     settings: TraceSettings,
     bound: PerSecond,
-    // Counts sampled requests above the bound. Not part of `/metrics` if no collector is configured.
+    // Counts sampled requests above `max_per_second`. The counter is not part of `/metrics` if no collector is configured.
     beyond: Counter,
     /// Sends the spans. `None` if no collector is configured.
     exporter: Option<Arc<Exporter>>,
 }
 
-// Sends the queued spans before the exporter ends.
+// Makes the exporter send the queued spans and then end.
 impl Drop for Tracing {
     fn drop(&mut self) {
         if let Some(exporter) = &self.exporter {
@@ -64,11 +64,13 @@ pub struct Recording {
 }
 
 impl Traces {
-    /// Starts tracing with these settings. Call it in a runtime. If `before` has the same settings, returns a clone of it.
+    /// Starts tracing with these settings. Must be called in a Tokio runtime. If `before` has the same settings, returns a clone of
+    /// `before`.
     ///
     /// # Errors
     ///
-    /// The collector's URL is https://, but there are no certificates to verify the collector with.
+    /// The collector's URL is https://, but this machine has no readable certificate authorities with which the gateway could verify the
+    /// collector.
     pub fn start(
         settings: Option<TraceSettings>,
         before: Option<&Self>,
@@ -99,8 +101,8 @@ impl Traces {
     }
 
     /// Begins the gateway's part of a request's trace. Only trusted peers decide whether a request is recorded, because a recorded request
-    /// costs more. Requests from other peers, or without a valid `traceparent`, are sampled at random. The bound per second also applies to
-    /// trusted peers, because they may pass on requests of strangers.
+    /// costs more. Requests from other peers, or without a valid `traceparent`, are sampled at random. The bound `max_per_second` also
+    /// applies to trusted peers, because they may pass on a `traceparent` from an untrusted client.
     pub fn begin(&self, headers: &HeaderMap, is_trusted: bool) -> Option<TraceContext> {
         let tracing = self.0.as_ref()?;
         let parent = Parent::of(headers);

@@ -10,9 +10,9 @@ use super::timestamp::Clock;
 
 /// The most bytes of all lines: buffered lines, collected lines, and the merged copy.
 const CAPACITY: usize = 8 * 1024 * 1024;
-/// The size at which a buffer is collected at once, in bytes.
+/// The size of a buffer, in bytes, at which the collecting thread empties it without delay.
 const LONG: usize = 64 * 1024;
-/// The longest time that a line waits in a short buffer.
+/// The longest time that a line waits in a buffer with less than [`LONG`] bytes.
 const COLLECT_EVERY: Duration = Duration::from_millis(100);
 /// The most bytes of memory that an emptied buffer keeps.
 const KEPT: usize = 2 * LONG;
@@ -103,7 +103,7 @@ impl Buffers {
         }
     }
 
-    /// Adds the line of a request. If there is no room, drops and counts it.
+    /// Adds the line of a request. If the buffer is full, drops and counts the line.
     pub(super) fn write(&self, fields: &impl Fields) {
         let mut buffer = self.buffers[own_number() % self.buffers.len()].lock();
         let before = buffer.lines.size();
@@ -144,8 +144,8 @@ impl Buffers {
     }
 
     /// Calls `take` with whole lines, in the order of their times, until the buffers are closed. `take` returns the number of lines that it
-    /// lost. While `take` blocks, new lines are buffered, and lost when the buffers are full. Each loss is reported by a line with the
-    /// number of lost lines.
+    /// lost. While `take` blocks, new lines are buffered until the buffers are full, and further lines are dropped. After lines were lost,
+    /// adds a line with their number.
     pub(super) fn collect(&self, mut take: impl FnMut(Collected<'_>) -> u64) {
         let mut collected: Vec<Lines> = self.buffers.iter().map(|_| Lines::default()).collect();
         let mut merged = Vec::new();
@@ -157,7 +157,7 @@ impl Buffers {
         };
         loop {
             let (reopens, ends) = self.wait();
-            // All buffers are locked at once, so that each line added later has a later time.
+            // Locks all buffers together, so that each line that is added later has a later time.
             let mut buffers: Vec<_> = self.buffers.iter().map(Mutex::lock).collect();
             for (buffer, lines) in buffers.iter_mut().zip(&mut collected) {
                 std::mem::swap(&mut buffer.lines, lines);
@@ -180,7 +180,7 @@ impl Buffers {
                 break;
             }
         }
-        // Reports the losses since the last report.
+        // Reports the lines that were lost since the last report.
         let lost = self.lost();
         if lost > reported {
             clock.read();
@@ -191,8 +191,8 @@ impl Buffers {
         self.end.notify_all();
     }
 
-    /// Waits until lines are due or the file is to be opened again. Returns whether to open the file again, and whether these lines are the
-    /// last.
+    /// Waits until lines are due or the file is to be opened again. Returns whether to open the file again, and whether the buffers are
+    /// closed, so that these lines are the last.
     fn wait(&self) -> (bool, bool) {
         let mut state = self.state.lock();
         while !state.has_lines && !state.closing && !state.reopens {
@@ -204,12 +204,12 @@ impl Buffers {
                 break;
             }
         }
-        // The flags are cleared before the buffers are read: a line that is added from here on sets them again.
+        // The flags are cleared before the buffers are read, because each line that is added later must set them again.
         (state.has_lines, state.is_urgent) = (false, false);
         (std::mem::take(&mut state.reopens), state.closing)
     }
 
-    /// Makes the collecting thread end. Waits for the end, at most for `timeout`.
+    /// Makes the collecting thread write the buffered lines and end. Waits until it has ended, at most for `timeout`.
     pub(super) fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut state = self.state.lock();

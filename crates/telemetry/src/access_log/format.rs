@@ -1,4 +1,4 @@
-//! The format of a line. It is compiled at start into a list of pieces.
+//! The format of a line. The format is compiled into a list of pieces when the access log starts.
 
 #[cfg(test)]
 mod tests;
@@ -28,9 +28,9 @@ pub(super) struct Format {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The format of `tracing-subscriber` for the log of the process, so that one parser reads both logs.
+    /// The text format of `tracing-subscriber`. The log of the process has the same format, so one parser reads both logs.
     Text,
-    /// The same as `Text`, but for a log in JSON.
+    /// The JSON format of `tracing-subscriber`, for the same reason.
     Json,
     /// A template: a line has only the pieces.
     Template,

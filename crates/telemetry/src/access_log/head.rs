@@ -72,7 +72,7 @@ impl Texts {
         }
     }
 
-    /// Returns the texts of a head that could not be read.
+    /// Returns the texts for a request whose head could not be read: the path `-`, and no others.
     pub(super) fn unparsed() -> Self {
         Self {
             bytes: b"-".as_slice().into(),

@@ -23,8 +23,8 @@ const MAX_TEXT: usize = 1_024;
 /// The most bytes of the method and of the request ID.
 const MAX_WORD: usize = 128;
 
-/// The values of a request's line. They are copies, so the record does not keep the request's head in memory. The record takes a few KiB at
-/// most.
+/// The values of a request's access log line. The values are copies, so the record does not keep the request's head in memory. The record
+/// takes a few KiB at most.
 #[derive(Debug)]
 pub struct Record {
     id: RequestId,
@@ -81,12 +81,13 @@ impl Record {
         self
     }
 
-    /// Returns the limits' decision. `None` if the request met no limits.
+    /// Returns the decision about the request. `None` if the request was answered without a decision.
     pub const fn decided(&self) -> Option<&Decided> {
         self.decided.as_ref()
     }
 
-    /// Returns the limits' decision, so that the caller can change it. The body of the answer may settle the cost later.
+    /// Returns the decision about the request, so that the caller can change it: the body of the answer may settle the cost after the
+    /// decision was recorded.
     pub const fn decided_mut(&mut self) -> Option<&mut Decided> {
         self.decided.as_mut()
     }
@@ -139,7 +140,7 @@ impl Record {
         self.error = Some(error);
     }
 
-    /// Records that the answer was cut off.
+    /// Records that the answer was cut off. If the upstream caused the cut, also records the error.
     pub const fn cut(&mut self, cut: Cut) {
         self.cut = Some(cut);
         if cut.error().is_some() {
@@ -152,7 +153,7 @@ impl Record {
         self.cut.and_then(Cut::error)
     }
 
-    /// Adds bytes of the answer's body that were passed on.
+    /// Adds bytes of the answer's body that were sent to the client.
     pub const fn sent(&mut self, bytes: u64) {
         self.bytes_out += bytes;
     }

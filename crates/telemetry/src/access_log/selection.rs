@@ -39,7 +39,7 @@ impl Selection {
         }
     }
 
-    /// Returns the number of requests that got no line because of the bound on refusals.
+    /// Returns the number of requests that got no line because of `max_refusals_per_second`.
     pub(super) fn unwritten(&self) -> u64 {
         self.unwritten.load(Ordering::Relaxed)
     }
@@ -62,7 +62,8 @@ impl Selection {
             self.unwritten.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        // Server errors and observed refusals are always kept: the sample excludes only other forwarded requests.
+        // The sample excludes only forwarded requests. Requests with a server error, and requests that an observed limit would have
+        // refused, always get a line.
         let merely = ended.outcome == RequestOutcome::Forwarded && ended.status < 500;
         !merely
             || ended.would_be_refused

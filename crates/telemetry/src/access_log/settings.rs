@@ -12,7 +12,7 @@ pub struct AccessLogSettings {
     pub file: Option<PathBuf>,
     /// The format of a line.
     pub format: AccessFormat,
-    /// The conditions for a line. If `None`, there are no conditions.
+    /// The conditions of which a request must meet at least one to get a line. If `None`, there are no conditions.
     pub filter: Option<AccessFilter>,
     /// The share of forwarded requests that get a line, in millionths. Server errors and observed refusals always get a line.
     pub sample: u32,
@@ -103,7 +103,7 @@ impl AccessPiece {
     }
 }
 
-/// The conditions for a line. A request that meets any of them gets a line.
+/// The conditions for a line. A request that meets none of these conditions gets no line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessFilter {
     /// The statuses, as ranges with both ends included.

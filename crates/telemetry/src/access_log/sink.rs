@@ -51,7 +51,7 @@ pub struct LogFile {
     /// The target of the path at start, if the path was a symbolic link.
     target: Option<PathBuf>,
     file: File,
-    /// The rest of a line of which only a part was written, because the disk was full.
+    /// The unwritten end of a line whose beginning was written before the disk was full.
     unfinished: Vec<u8>,
     reported: Option<Instant>,
 }
@@ -72,7 +72,8 @@ impl LogFile {
         })
     }
 
-    /// Opens the path again, which may now be another file. If that fails, further lines go to the old file.
+    /// Opens the path again, because log rotation may have renamed the file. If the path cannot be opened, further lines are appended to
+    /// the old file.
     fn reopen(&mut self) {
         let path = self.path.display();
         match open_again(&self.path, self.target.as_deref()) {
@@ -108,8 +109,8 @@ struct Failure {
     lost: u64,
 }
 
-/// Appends the rest of an earlier line, and then whole lines. If only a part of a line is appended, its rest is kept in `unfinished` for
-/// the next call. Such a line does not count as lost.
+/// Appends `unfinished`, which is the end of an earlier line, and then `lines`. If only the beginning of a line is appended, the line's end
+/// is kept in `unfinished` for the next call, and the line does not count as lost.
 fn append_lines(
     out: &mut impl Write,
     unfinished: &mut Vec<u8>,

@@ -38,7 +38,7 @@ impl Style {
     }
 }
 
-/// For each byte, whether it needs no escape. [`Style::OneWord`] escapes further bytes.
+/// For each byte, whether it needs no escape. [`Style::OneWord`] also escapes blanks and brackets.
 const AS_IT_IS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = b' ';

@@ -10,7 +10,8 @@ pub(super) const LENGTH: usize = 27;
 /// The length of `22/Nov/2026:15:32:17 +0000`, in bytes.
 pub(super) const LOCAL_LENGTH: usize = 26;
 
-/// Texts of the current time and of slightly earlier times. The text of a second is formatted once, when the second begins.
+/// Texts of the current time and of slightly earlier times. The text of a second is formatted once, and is used again for each time within
+/// this second.
 #[derive(Debug)]
 pub(super) struct Clock {
     now: Duration,
@@ -73,7 +74,7 @@ impl Clock {
 }
 
 impl<const N: usize> Second<N> {
-    /// Returns the text of this second. It is formatted only if the second has changed.
+    /// Returns the text of this second. Formats the text only if `second` differs from the last call.
     fn at(&mut self, second: u64) -> &mut [u8; N] {
         if second != self.second {
             self.second = second;

@@ -74,7 +74,8 @@ impl Value<'_> {
     /// Appends the value to a line.
     pub(super) fn write(self, out: &mut Vec<u8>, style: Style, clock: &mut Clock) {
         let is_quoted = match self {
-            // In the standard formats, this field is for user names. The line already has the address, so the field gets `-`.
+            // In the Common and the Combined Log Format, this field is for user names. The line already has the client's address, so a
+            // client without another name gets `-`.
             Self::Client(Client::Ip(_)) if style == Style::OneWord => return out.push(b'-'),
             Self::Number(_) => false,
             Self::Address(_) | Self::Socket(_) | Self::Hex(_) | Self::Before(_) => {
@@ -98,7 +99,7 @@ impl Value<'_> {
             Self::Word(word) => out.extend_from_slice(word.as_bytes()),
             Self::Hex(number) => out.extend_from_slice(&hex(number)),
             Self::Text(bytes, longest) => text(out, style, bytes, longest),
-            // Writes the same text as `Display`, but faster: most lines have such a client.
+            // Writes the same text as the `Display` of `Client`, but faster, because most lines have a client that is an address.
             Self::Client(Client::Ip(address)) => {
                 out.extend_from_slice(b"ip:");
                 ip(out, *address);
@@ -140,7 +141,7 @@ fn ip(out: &mut Vec<u8>, address: IpAddr) {
     out.extend_from_slice(&text[..length]);
 }
 
-/// Writes the inside of a quoted text, at most `longest` bytes of it. In plain styles, escapes count towards `longest`.
+/// Writes a text without its quotes, at most the first `longest` bytes. In plain styles, each escape counts with its full length.
 fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
     let mut end = bytes.len().min(longest);
     if style.is_plain() {
@@ -165,7 +166,7 @@ fn text(out: &mut Vec<u8>, style: Style, bytes: &[u8], longest: usize) {
     }
 }
 
-/// Writes a name. Cuts it to `longest` characters.
+/// Writes the name that `shown` displays. Cuts the name to `longest` characters.
 fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: usize) {
     let mut quoted = Quoted {
         out,
@@ -176,7 +177,7 @@ fn shown(out: &mut Vec<u8>, style: Style, shown: &impl fmt::Display, longest: us
     let _ = write!(quoted, "{shown}");
 }
 
-/// A writer of the inside of a quoted text, with a bound on its length.
+/// A writer that escapes a text and bounds its length. It writes no quotes.
 struct Quoted<'a> {
     out: &'a mut Vec<u8>,
     style: Style,

@@ -29,7 +29,7 @@ const FULL: Duration = Duration::from_millis(20);
 pub(super) enum Overlong {
     /// Cuts off the end.
     Cut,
-    /// Puts the beginning into a field of a JSON object. A line that is only cut would not be JSON.
+    /// Puts the beginning of the line into a field of a JSON object. A JSON line without its end would not be JSON.
     Quote,
 }
 
@@ -85,13 +85,13 @@ impl Lines {
         Ok(())
     }
 
-    /// Makes the writing thread end when the queue is empty. Waits for the end, at most for `timeout`.
+    /// Makes the writing thread end when the queue is empty. Waits until the thread has ended, at most for `timeout`.
     pub(super) fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut state = self.0.state.lock();
         state.closing = true;
         self.0.work.notify_one();
-        // Wakes a thread that waits for room, so that it drops its lines.
+        // Wakes an access log's thread that waits for room, so that this thread drops its lines.
         self.0.room.notify_all();
         while !state.ended && !self.0.room.wait_until(&mut state, deadline).timed_out() {}
     }

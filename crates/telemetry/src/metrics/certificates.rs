@@ -14,8 +14,8 @@ use prometheus_client::registry::Unit;
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::ListenerName;
 
-/// The expiry dates of certificates, in seconds since the epoch, by listener and name. If certificates share a name, their earliest date is
-/// kept.
+/// The expiry dates of certificates, in seconds since the epoch, by listener and name. If a listener has several certificates with the same
+/// name, their earliest expiry date is kept.
 #[derive(Debug, Default)]
 pub(super) struct Certificates(Mutex<BTreeMap<(String, String), u64>>);
 

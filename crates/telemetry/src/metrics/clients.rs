@@ -33,7 +33,7 @@ pub struct ClientName(Client);
 #[derive(Clone, Debug)]
 pub(super) struct NumberedLimit {
     number: u32,
-    // Whether the limit's key has a value of the caller. Without such a value all clients share one budget, and no single client counts as
+    // Whether the limit's key has a value that identifies the client. If not, all clients share one budget, and no single client counts as
     // near the limit.
     is_callers: bool,
     pub(super) name: Arc<str>,
@@ -67,7 +67,7 @@ impl Default for ClientMetrics {
 }
 
 impl ClientMetrics {
-    /// Returns the limit of a rule with its number.
+    /// Returns the limit of `rule`, with the limit's number.
     pub(super) fn numbered(&self, rule: &Rule, name: &Arc<str>) -> NumberedLimit {
         let mut limits = self.limits.lock();
         let place = limits.iter().position(|limit| limit == name);
@@ -82,13 +82,13 @@ impl ClientMetrics {
         }
     }
 
-    /// Returns the limit with this number.
+    /// Returns the name of the limit with this number.
     pub fn limit(&self, number: u32) -> Option<Arc<str>> {
         self.limits.lock().get(number as usize).cloned()
     }
 
-    /// Counts a request of a client. `added` has the units or the refusal to count, if any. `near` has the limits that the request is near
-    /// to.
+    /// Counts a request of a client. `added` has the units or the refusal to count, if any. `near` has the limits of which the client has a
+    /// fifth of the quota or less left.
     // Not inlined, so that the compiler has more registers here.
     #[inline(never)]
     pub(super) fn count(&self, client: &Client, added: Option<(Measure, u64)>, near: &NearLimits) {
@@ -107,10 +107,10 @@ impl ClientMetrics {
         self.refusals.add(|| refusal(route, limit, decided));
     }
 
-    /// Returns a client's hash. It is seeded, so it has a meaning only in this process.
+    /// Returns a client's hash. The hash depends on a random seed, so it has a meaning only in this process.
     #[inline]
     fn key(&self, client: &Client) -> u64 {
-        // Most clients are addresses. A number is faster to hash than bytes.
+        // Most clients are IPv4 addresses. Such an address is hashed as a number, because a number is faster to hash than bytes.
         match client {
             Client::Ip(IpAddr::V4(address)) => {
                 let mut hasher = self.seed.build_hasher();
@@ -178,7 +178,7 @@ impl ClientName {
     }
 }
 
-/// Returns the place of the refusing limit with the longest wait, and this wait in seconds.
+/// Returns the index of the refusing limit with the longest wait, and the wait in seconds, rounded up.
 fn longest_refusal(decided: &Decided) -> Option<(usize, u64)> {
     let (index, verdict) = decided
         .verdicts()

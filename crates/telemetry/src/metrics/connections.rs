@@ -9,7 +9,8 @@ use tidegate_server::{ProxyHeader, UnparsedHead, UntrustedProxies};
 
 use super::registrar::{Registrar, Words};
 
-/// The counts of idle connections, of request heads that the protocol refused, of slow clients that were cut off, and of untrusted proxies.
+/// The counts of idle connections, of request heads that could not be read as HTTP, of slow clients that were cut off, and of untrusted
+/// proxies.
 #[derive(Debug)]
 pub struct ConnectionMetrics {
     /// The HTTP/1 connections that have been idle for two seconds or more.
@@ -52,7 +53,7 @@ impl ConnectionMetrics {
         }
     }
 
-    /// Counts a head that the protocol refused.
+    /// Counts a request head that could not be read as HTTP.
     pub fn unparsed(&self, head: UnparsedHead) {
         self.unparsed[head as usize].inc();
     }

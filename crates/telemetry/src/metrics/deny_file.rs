@@ -1,4 +1,4 @@
-//! Metrics of the file with denied networks.
+//! Metrics of the file with denied networks (`deny_file`).
 
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -24,7 +24,7 @@ impl DenyFileMetrics {
         }
     }
 
-    /// Counts a read of the changed file. `outcome` is `taken` or `refused`.
+    /// Counts a read of the file after it has changed. `outcome` is `taken` or `refused`.
     pub fn read(&self, outcome: &'static str) {
         self.reads.inc(outcome);
     }

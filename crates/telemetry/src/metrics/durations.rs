@@ -88,7 +88,8 @@ impl EncodeMetric for Durations {
         let counts = self.counts.buckets.iter();
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        // Adds up the buckets that were read. A separate count could include requests that ended later.
+        // The count is the sum of the buckets that were read. A separate counter could include requests that ended after the buckets were
+        // read.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = Duration::from_micros(self.counts.sum.load(Ordering::Relaxed));
         encoder.encode_histogram::<NoLabelSet>(sum.as_secs_f64(), count, &buckets, None)

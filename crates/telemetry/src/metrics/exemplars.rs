@@ -1,7 +1,7 @@
 //! Exemplars: a trace for each bucket of a histogram. OpenMetrics has exemplars, but the text format of Prometheus has none.
 //!
-//! Only recorded requests add exemplars, so a lock is cheap enough. The library prometheus-client supports exemplars only for its own
-//! histograms. So this module adds them to the text that the library writes.
+//! Only requests with a recorded trace add exemplars, so a lock is cheap enough. The library prometheus-client supports exemplars only for
+//! its own histograms. So this module adds them to the text that the library writes.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ struct Exemplar {
 }
 
 impl Exemplars {
-    /// Replaces the exemplar of a bucket by a recorded request that has just ended.
+    /// Replaces the exemplar of a bucket by the trace of a request that has just ended.
     pub(super) fn add(&self, route: &Arc<str>, took: Duration, trace_id: u128) {
         let exemplar = Exemplar {
             trace_id,

@@ -18,7 +18,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format for a request. It is OpenMetrics if the request accepts OpenMetrics by name, and does not prefer text.
+    /// Returns the format for a request. The format is OpenMetrics if `Accept` names OpenMetrics, with a quality that is not lower than the
+    /// quality of `text/plain`.
     pub fn accepted(headers: &HeaderMap) -> Self {
         let (mut open, mut text) = (0.0_f32, 0.0_f32);
         for value in headers.get_all(ACCEPT) {
@@ -61,7 +62,7 @@ pub(super) fn text(open_metrics: &str) -> String {
             continue;
         };
         match comment.split_once(' ') {
-            // Kept for later: the metric's name depends on its type, which is in the next line.
+            // The help text is written later, because the metric's name depends on its type, which is in the next line.
             Some(("HELP", rest)) => help = rest.split_once(' '),
             Some(("TYPE", rest)) => {
                 let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));

@@ -1,4 +1,4 @@
-//! Counts the verdicts of each limit, and shows the use of limits.
+//! Counts the verdicts of each limit. Gauges show the keys near each limit and the used share of its budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,14 +57,14 @@ impl LimitMetrics {
         decided_by: &'static str,
         counter: &Counter,
     ) {
-        // Creates the gauge at start, like the counters.
+        // Creates the limit's gauge together with its counters, so that `/metrics` lists the gauge before the first sample.
         self.near.get(limit.clone());
         let mut counters = self.counters.lock();
         let verdicts = counters.entry(limit.clone()).or_default();
         verdicts.insert((verdict, decided_by), counter.clone());
     }
 
-    /// Returns the verdicts of a limit so far.
+    /// Returns the verdicts of a limit since start.
     pub(crate) fn verdicts(&self, limit: &str) -> Vec<VerdictCount> {
         let counters = self.counters.lock();
         let verdicts = counters.get(limit).into_iter().flatten();
@@ -76,7 +76,7 @@ impl LimitMetrics {
         counts.collect()
     }
 
-    /// Sets the gauges of all limits that routes use. For each limit, the iterator has the number of keys near it, and the used share if
+    /// Sets the gauges of all limits that routes use. For each limit, `limits` has the number of keys near the limit, and the used share if
     /// all clients share one budget. Removes the gauges of other limits.
     pub(crate) fn sampled<'a>(&self, limits: impl Iterator<Item = (&'a str, usize, Option<f64>)>) {
         let mut gone: BTreeSet<_> = self.counters.lock().keys().cloned().collect();

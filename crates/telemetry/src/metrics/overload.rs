@@ -1,4 +1,4 @@
-//! Metrics of the load that is shed.
+//! Metrics of overload: connections that were refused or closed, and the memory of the process.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;

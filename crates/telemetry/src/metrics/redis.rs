@@ -1,4 +1,5 @@
-//! Metrics of Redis: whether it is connected, and the figures from its last answers. Figures that Redis does not return are left out.
+//! Metrics of Redis: whether the gateway has a connection, and the figures from the last `INFO` of each Redis server. Figures that `INFO`
+//! lacks are left out.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use tidegate_store::redis::{NodeInfo, RedisInfo};
 
-/// The last answer of each Redis server. Empty while no server answers.
+/// Whether Redis is connected, and the last `INFO` of each Redis server. There are no figures while no server answers.
 #[derive(Debug, Default)]
 pub struct RedisMetrics {
     nodes: Mutex<Vec<NodeInfo>>,
@@ -126,7 +127,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Adds one metric. In a Redis Cluster it has the label `node`. With one server it has no label.
+    /// Adds one metric. In a Redis Cluster the metric has the label `node`. With a single Redis server it has no label.
     fn add<M: EncodeMetric>(
         &mut self,
         name: &str,

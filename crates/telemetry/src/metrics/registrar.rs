@@ -89,7 +89,7 @@ impl<V: Clone + Eq + Hash, M: Clone> ByLabel<V, M> {
 }
 
 impl ByLabel<&'static str, Counter> {
-    /// Creates these counters now, so that Prometheus sees the first event as an increase.
+    /// Creates the counters of these words with the value 0, so that Prometheus sees the first event as an increase.
     pub(super) fn with(self, words: impl IntoIterator<Item = &'static str>) -> Self {
         for word in words {
             self.get(word);

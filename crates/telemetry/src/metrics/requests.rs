@@ -40,7 +40,7 @@ pub(crate) struct RequestMetrics {
 pub(super) struct RouteRequests {
     route: Arc<str>,
     family: Family<RequestLabels, Counter>,
-    // Created at first use, because most are never used.
+    // Each counter is created at its first use, because most pairs of outcome and class never occur.
     counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
     durations: Durations,
     /// The bytes of request bodies that the upstream received.

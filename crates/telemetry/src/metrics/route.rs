@@ -1,4 +1,4 @@
-//! Metrics of one route. The counters are looked up at start, so a request only adds to them.
+//! Metrics of one route. The counters are looked up when the configuration is loaded, so a request only adds to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct RouteMetrics {
 struct LimitCounters {
     numbered: NumberedLimit,
     // Each array has one counter for each decider, in this order: the store (or the gateway, if the limit's mode is not `exact`),
-    // `on_failure`, a remembered refusal.
+    // `on_failure`, a remembered refusal. `allowed` lacks the last counter.
     allowed: [Counter; 2],
     refused: [Counter; 3],
     undecided: Counter,
@@ -128,7 +128,7 @@ impl RouteMetrics {
         self.requests.totals()
     }
 
-    /// Adds the time after which an upstream answered.
+    /// Adds the time from the first attempt to connect to an upstream until the head of its answer.
     pub fn forwarded(&self, took: Duration) {
         self.upstream.observe(took);
     }
@@ -165,7 +165,7 @@ impl RouteMetrics {
             let mut near = NearLimits::default();
             self.verdicts(decided, decision, &mut near);
             let added = match decision.outcome {
-                // A cost that the answer's body settles is added later.
+                // If the answer's body settles the cost, `settled_by_body` adds the cost later.
                 Outcome::Admitted if decided.cost > 0 && decided.body_cost != BodyCost::Pending => {
                     Some((Measure::Admitted, decided.cost))
                 }
@@ -202,8 +202,8 @@ impl RouteMetrics {
         }
     }
 
-    /// Counts an answer whose body was to contain a cost, by the result of the search.
-    // Few requests have such an answer. Without this code inline, the common path has more registers.
+    /// Counts an answer in whose body the gateway searched for a cost, by the result of the search.
+    // Not inlined, because few requests have a cost in the body of the answer. So the common path has more registers.
     #[cold]
     #[inline(never)]
     fn body_cost(&self, cost: BodyCost) {
@@ -221,7 +221,7 @@ impl RouteMetrics {
             .inc();
     }
 
-    /// Counts the verdict of each limit, and adds the limits that the request is near to.
+    /// Counts the verdict of each limit. Adds to `near` each limit of which the client has a fifth of the quota or less left.
     fn verdicts(&self, decided: &Decided, decision: &Decision, near: &mut NearLimits) {
         let is_admitted = decision.outcome == Outcome::Admitted;
         let by = match decision.via {
@@ -242,7 +242,7 @@ impl RouteMetrics {
                 }
                 near.add(nearness);
             }
-            // Observed limits count only admitted requests, and this request was not admitted.
+            // The verdict of an observed limit counts only if the request was admitted.
             if !is_admitted && entry.limit.is_observed() {
                 continue;
             }

@@ -71,8 +71,8 @@ impl StoreMetrics {
     pub(super) fn called(&self, call: &StoreCall) {
         self.calls.observe(call.took);
         if let Some(error) = &call.error {
-            // Stores the error as the last error, unless the call was not sent. Many calls fail at once, so an error is not stored while
-            // the lock is held.
+            // Stores the error as the last error, unless the call was not sent. Many calls may fail at the same time. If another thread
+            // holds the lock, this error is not stored, so no thread waits.
             if *error != StoreError::NotAsked
                 && let Some(mut last) = self.last_error.try_lock()
             {
@@ -82,7 +82,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Copies the counts of the store.
+    /// Copies the counts of the store into the metrics.
     pub(super) fn show(&self, store: &Store) {
         let usage = store.memory().usage();
         set(&self.keys, usage.keys);

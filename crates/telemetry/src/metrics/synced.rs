@@ -52,7 +52,7 @@ impl SyncedMetrics {
         }
     }
 
-    /// Copies the counts of the store.
+    /// Copies the counts of the store into the metrics.
     pub(super) fn show(&self, usage: &SyncedUse) {
         set(&self.keys, usage.keys);
         show(&self.unplaced, usage.no_place);

@@ -8,7 +8,7 @@ use super::certificates::Certificates;
 use super::registrar::{Registrar, Words};
 use tidegate_net::tls::HandshakeFailure;
 
-/// The failed handshakes, the changed certificates, and the expiry dates of certificates in use.
+/// The failed handshakes, the reads of changed certificates, and the expiry dates of certificates in use.
 #[derive(Debug)]
 pub struct TlsMetrics {
     /// Failed handshakes, by reason.

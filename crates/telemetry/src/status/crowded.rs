@@ -29,8 +29,8 @@ struct CrowdedNow {
 }
 
 impl CrowdedWatch {
-    /// Compares the decisions on shared budgets with the last check, and logs the limits with further decisions on them. Returns the
-    /// changes as events.
+    /// Logs each limit that has made further decisions on shared budgets since the last check, at most once per [`AGAIN`]. Returns an event
+    /// for each limit that has run out of room, or that has room again.
     pub(super) fn look(&mut self, store: &MemoryStore, now: Instant) -> Vec<(State, String)> {
         let mut news = Vec::new();
         let shared = store.usage().shared;

@@ -90,7 +90,7 @@ fn stand_out(clients: &ClientMetrics) -> Clients {
         admitted: table(&summaries[Measure::Admitted as usize]),
         refused: table(&summaries[Measure::Refused as usize]),
     };
-    // Many clients near one limit must not hide the clients near another limit, so limits take turns.
+    // Many clients near one limit must not displace the clients near another limit. So the list takes one client of each limit in turn.
     let all = clients.hitters.nearest();
     let nearest = by_turns(all, MOST_CLIENTS, |near| near.nearness.limit);
     let near = nearest.filter_map(|near| {

@@ -1,4 +1,4 @@
-//! Derives events and the gateway's state from the changes between two samples.
+//! Derives events from the changes between two samples, and the gateway's state from the last sample.
 
 use std::time::Instant;
 
@@ -46,8 +46,8 @@ impl Events {
         self.last.add(epoch_ms(), kind, state, text);
     }
 
-    /// Adds events for the changes since the last sample. `calls` has two counts of the last second: the Redis calls that ended, and the
-    /// calls without a decision.
+    /// Adds events for the changes since the last sample. `calls` has two counts of the last second: the calls of Redis that ended, and the
+    /// calls of Redis that returned no decision.
     pub(super) fn look(&mut self, view: &View<'_>, calls: [u64; 2]) {
         let refused = view.metrics.reloads().refused();
         if refused > self.refused_reloads {

@@ -1,4 +1,5 @@
-//! Finds networks with proxies that are not trusted, or that send no addresses of clients. Names the missing lines of the configuration.
+//! Finds networks whose peers send a proxy header but are not trusted, or are trusted but send no addresses of clients. Describes the lines
+//! that the configuration lacks.
 
 use tidegate_identity::{AddressFrom, Clients};
 use tidegate_server::{ProxyHeader, UntrustedProxy};
@@ -6,7 +7,7 @@ use tidegate_status::document;
 
 use super::View;
 
-/// Logs each network once, when its first connection comes.
+/// Logs each network once, after the first connection that was counted for it.
 pub(super) fn log(view: &View<'_>) {
     let news = view.metrics.connections().untrusted_proxies().news();
     for proxy in news.iter().filter(|it| is_wrong(it, view.clients)) {
@@ -15,7 +16,7 @@ pub(super) fn log(view: &View<'_>) {
     }
 }
 
-/// Returns the networks whose proxies the configuration in force still treats wrongly.
+/// Returns the networks for whose proxies the configuration in force is still wrong.
 pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
     let proxies = view.metrics.connections().untrusted_proxies().list();
     let wrong = proxies.iter().filter(|it| is_wrong(it, view.clients));
@@ -30,7 +31,7 @@ pub(super) fn list(view: &View<'_>) -> Vec<document::UntrustedProxy> {
         .collect()
 }
 
-/// Whether the configuration in force still has the mistake. A reload may have corrected it.
+/// Whether the configuration in force still does not fit this proxy. A reload may have corrected the configuration.
 fn is_wrong(proxy: &UntrustedProxy, clients: &Clients) -> bool {
     let is_trusted = clients.trusted.contains(proxy.address);
     match proxy.header {
@@ -62,8 +63,8 @@ fn network(proxy: &UntrustedProxy) -> String {
     format!("{}/{}", proxy.network, proxy.prefix())
 }
 
-/// Describes the proxy, and the lines that are missing in its configuration or in the gateway's. Others may share a public network, so for
-/// such a network the lines contain only the proxy's address.
+/// Describes the proxy, and the missing lines in the proxy's or the gateway's configuration. Strangers may share a public network with the
+/// proxy, so for a public network the lines contain only the proxy's address.
 fn text(proxy: &UntrustedProxy, clients: &Clients) -> String {
     let (network, header) = (network(proxy), name(proxy.header));
     if proxy.header == ProxyHeader::Missing {

@@ -80,7 +80,7 @@ impl RedisWatch {
     }
 }
 
-/// Returns the gateway's state if Redis does not decide some of the keys. If a limit has `on_failure: closed`, requests with these keys
+/// Returns the gateway's state while Redis decides only a part of the keys. If a limit has `on_failure: closed`, requests with other keys
 /// fail, so the state is `Failing`.
 fn part(view: &View<'_>) -> State {
     let mut limits = view.limits().filter(|limit| limit.mode() != Mode::Local);
@@ -90,7 +90,7 @@ fn part(view: &View<'_>) -> State {
     }
 }
 
-/// Describes how limits decide while Redis does not: the `on_failure` of each limit.
+/// Describes how the limits decide while Redis does not decide: the `on_failure` of each limit.
 fn on_failure(view: &View<'_>) -> String {
     let mut limits: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for limit in view.limits().filter(|limit| limit.mode() != Mode::Local) {

@@ -6,8 +6,8 @@ use tidegate_status::document::{Columns, RequestCounts};
 use crate::metrics::{GatewayMetrics, RequestTotals};
 use crate::outcome::RequestOutcome;
 
-/// The unit of the sampled durations of requests, in microseconds. With this unit, the `u32` of one second has room for 100 requests of an
-/// hour each.
+/// The unit of the sampled durations of requests, in microseconds. With this unit, a `u32` can store the sum of 100 requests that took an
+/// hour each and ended in the same second.
 const TOOK_UNIT: u64 = 100;
 
 /// Returns the numbers of all, refused and failed requests, and the sum of their durations in [`TOOK_UNIT`].
@@ -40,7 +40,7 @@ pub(super) fn store(metrics: &GatewayMetrics) -> [u64; 3] {
     [calls, took, metrics.store.failures()]
 }
 
-/// Returns the counts of requests of the last seconds.
+/// Returns the counts of requests in the last `seconds` seconds.
 pub(super) fn lately(series: &Series<4>, seconds: usize) -> RequestCounts {
     let all = series.lately(0, seconds);
     RequestCounts {

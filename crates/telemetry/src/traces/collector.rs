@@ -31,11 +31,11 @@ const MAX_MESSAGE: usize = 200;
 /// The gateway's name in requests to the collector.
 const NAME: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
-/// A client that logs whether the collector accepts traces. It counts the spans that the collector refuses.
+/// An HTTP client that logs whether the collector accepts traces, and counts the spans that the collector refuses.
 #[derive(Debug)]
 pub(super) struct Collector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// All headers of a request. The headers of the OTLP exporter may come from the environment, so they are replaced.
+    /// All headers of a request to the collector. They replace the headers of the OTLP exporter, which may come from environment variables.
     headers: HeaderMap,
     timeout: Duration,
     refused_spans: Counter,
@@ -57,7 +57,7 @@ impl Collector {
             .build();
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(NAME));
-        // The configured headers replace the headers above.
+        // A configured `User-Agent` replaces the gateway's name.
         for (name, value) in &settings.headers {
             headers.insert(name, value.clone());
         }

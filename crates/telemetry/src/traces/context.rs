@@ -102,7 +102,7 @@ impl TraceContext {
             headers.insert(TRACEPARENT, value);
         }
         if self.parent.is_none() {
-            // A trace begins here, so `tracestate` belongs to another trace.
+            // The trace begins at this gateway, so the client's `tracestate` belongs to another trace.
             headers.remove(TRACESTATE);
         }
     }

@@ -51,7 +51,7 @@ struct Queue {
 }
 
 impl Exporter {
-    /// Starts the task that sends to `url`. Call it in a runtime.
+    /// Starts the task that sends to `url`. Must be called in a Tokio runtime.
     pub(super) fn start(
         settings: &TraceSettings,
         url: &Uri,
@@ -92,13 +92,13 @@ impl Exporter {
         }
     }
 
-    /// Makes the task send the queued spans without pauses, and then end.
+    /// Makes the sending task send the queued spans without pauses, and then end.
     pub(super) fn close(&self) {
         self.queue.lock().is_closed = true;
         self.work.notify_one();
     }
 
-    /// Waits until the task has ended.
+    /// Waits until the sending task has ended.
     pub(super) async fn ended(&self) {
         let mut ended = self.ended.subscribe();
         // The sender is a field of `self`, so it exists, and the wait cannot fail.
@@ -130,14 +130,14 @@ impl Exporter {
                 // Waits after a failure, even if the queue is full.
                 tokio::time::sleep(SEND_EVERY).await;
             } else if self.queue.lock().bytes < BATCH {
-                // Waits for a larger batch: small batches would cost the collector more.
+                // Waits for a larger batch, because many small batches cost the collector more than one large batch.
                 let _ = timeout(SEND_EVERY, self.work.notified()).await;
             }
         }
         self.ended.send_replace(true);
     }
 
-    /// Takes the next batch. Also returns whether the queue is closed.
+    /// Takes the next batch from the queue. Returns the batch, and whether the queue is closed.
     fn take(&self) -> (Vec<Vec<SpanData>>, bool) {
         let mut queue = self.queue.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -152,7 +152,7 @@ impl Exporter {
     }
 }
 
-/// Returns the OTLP exporter. All options are set, so that it reads none from the environment.
+/// Returns the OTLP exporter. All options are set, so that the exporter reads none from environment variables.
 fn sender(settings: &TraceSettings, url: &Uri, collector: Collector) -> io::Result<SpanExporter> {
     let sender = SpanExporter::builder()
         .with_http()

@@ -13,6 +13,6 @@ pub struct TraceMetrics {
     pub refused_spans: Counter,
     /// Traces that were dropped because the queue was full.
     pub dropped: Counter,
-    /// Sampled requests that were not recorded because of the bound per second.
+    /// Sampled requests that were not recorded because of `max_per_second`.
     pub beyond: Counter,
 }

@@ -1,4 +1,4 @@
-//! Settings of traces: the requests that are traced, and the collector.
+//! Settings of traces: the requests whose spans are recorded, and the collector.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct TraceSettings {
     pub otlp: Option<Uri>,
     /// The headers of requests to the collector. They may hold secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The share of traced requests, in millionths, if no trusted peer has decided.
+    /// The share of requests whose spans are recorded, in millionths. It applies to requests for which no trusted peer has decided.
     pub sample: u32,
     /// The most recorded requests per second, including requests of trusted peers.
     pub max_per_second: u32,

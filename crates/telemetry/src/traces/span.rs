@@ -1,4 +1,4 @@
-//! The spans of one request. They are made at its end, from its record.
+//! The spans of one request. They are made at the end of the request, from its record.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(super) struct RequestStart {
     pub(super) started: Instant,
     pub(super) at: SystemTime,
     pub(super) is_tls: bool,
-    /// The path of its route.
+    /// The path of the request's route in the configuration.
     pub(super) route: Option<std::sync::Arc<str>>,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn spans(
         .decided()
         .map_or(Duration::ZERO, |decided| decided.waited);
     if !waited.is_zero() {
-        // The wait ended when the request was sent to a server. If it was not sent, the wait began after the call of Redis.
+        // The wait ended when the request was sent to a server. If the request was not sent, the wait began after the call of Redis.
         let end = attempts().next().map_or(stored + waited, sent).min(whole);
         let start = end.saturating_sub(waited);
         let mut span = maker.span(new_id(), "wait", SpanKind::Internal, start..end);
@@ -207,7 +207,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     if let Some(status) = record.answered_with() {
         let code = Value::Number(status.as_u16().into());
         add("http.response.status_code", code);
-        // A 4xx status is an error of the client, so this span does not fail.
+        // A 4xx status is an error of the client, so the gateway's span is not marked as failed.
         if status.is_server_error() {
             failed(&mut span, status.as_str());
         } else if let Some(error) = record.cut_by_upstream() {
@@ -217,7 +217,7 @@ fn server(maker: &Maker, record: &Record, beginning: &RequestStart) -> SpanData 
     span
 }
 
-/// Returns the span of the decision in Redis, and the end of the span.
+/// Returns the span of the decision in Redis, and the time from the request's arrival to the end of this span.
 fn store(maker: &Maker, record: &Record, whole: Duration) -> Option<(SpanData, Duration)> {
     let decision = record.decided()?.decision.as_ref()?;
     let call = decision.call.as_ref()?;

@@ -11,14 +11,14 @@ use super::{ClientName, epoch_ms, longest_refusal};
 use crate::outcome::RequestOutcome;
 use crate::request_id::RequestId;
 
-/// The most refusals that are kept. Each takes less than 500 bytes.
+/// The most refusals that are kept. Each kept refusal takes less than 500 bytes.
 pub const MOST_REFUSED: usize = 8_192;
 /// The most refusals that are added in a second.
 pub const REFUSED_A_SECOND: u32 = 200;
 /// The most bytes of a kept ID. A trusted proxy may send a longer ID.
 const MAX_ID: usize = 128;
 
-/// A refusal that has just been decided.
+/// A request that the gateway has just refused, and the gateway's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedAnswer<'a> {
     /// The ID of the request.
