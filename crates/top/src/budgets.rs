@@ -20,7 +20,7 @@ pub(crate) struct Budgets {
     answers: Vec<Answer>,
     /// The number of gateways that were called.
     calls: usize,
-    /// The index of the answer in view.
+    /// The index in `answers` of the answer in view.
     shown: usize,
     /// The first line in view.
     first: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Budgets {
 /// A gateway's answer about a client.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The client's name in the call.
+    /// The client's name, as it was sent to the gateway.
     pub(crate) client: String,
     /// The name of the gateway.
     pub(crate) gateway: String,
@@ -58,8 +58,8 @@ impl Budgets {
         }
     }
 
-    /// Adds an answer, or replaces the gateway's earlier answer. The first answer with a report is shown; later answers do not change which
-    /// gateway is shown.
+    /// Adds an answer, or replaces the gateway's earlier answer. The view shows the first answer with a report. Later answers do not switch
+    /// the view to another gateway.
     pub(crate) fn take(&mut self, answer: Answer) {
         if self.is_cut || answer.client != self.client {
             return;
@@ -145,7 +145,7 @@ fn text_of(report: &Report, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Escapes a client's name for one segment of a path: every byte except letters, digits and `-._~:`.
+/// Percent-encodes a client's name for one segment of a path: every byte except letters, digits and `-._~:`.
 pub fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {

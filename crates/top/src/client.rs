@@ -190,7 +190,7 @@ pub(crate) fn budget(standing: &Standing) -> [String; 5] {
     if standing.observed {
         name.push_str(" (only observed)");
     }
-    // A window without used units has an end, too, but all its units are available now.
+    // If no units of a window are used, `reset` is still the end of the window, but all units are available now.
     let reset = match standing.remaining < standing.limit {
         true => standing.reset.saturating_sub(now),
         false => 0,

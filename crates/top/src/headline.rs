@@ -1,4 +1,4 @@
-//! The lines above all tabs.
+//! The lines above every tab: the state of the gateways, and the reason for it.
 
 use tidegate_status::document::{State, Status};
 
@@ -7,9 +7,9 @@ use crate::table::count;
 /// Counts of gateways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gateways {
-    /// The gateways whose last answer was a document.
+    /// The number of gateways whose last answer was a valid `/status.json`.
     pub(crate) answering: usize,
-    /// All gateways that are read.
+    /// The number of all gateways.
     pub(crate) all: usize,
 }
 

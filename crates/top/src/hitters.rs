@@ -14,8 +14,8 @@ struct Figures<'a> {
     near: Option<&'a Near>,
 }
 
-/// The rows of the table, in the order of the document. A whole name is one client, and has one row. A cut name may stand for several
-/// clients, so each of its figures has its own row.
+/// The rows of the table, in the order of the document. A complete name stands for one client, which has one row. A cut name (`is_cut`) may
+/// stand for several clients, so each figure under this name has its own row.
 #[derive(Default)]
 struct Rows<'a> {
     list: Vec<(&'a str, bool, Figures<'a>)>,
@@ -76,8 +76,8 @@ pub(crate) fn clients(hits: &Hits, near: &[Near]) -> Table {
     }
 }
 
-/// Formats a figure with its error. If the client is not listed, formats an upper bound: the bound for all unlisted clients. If a client
-/// with the same cut name has a greater figure, formats that figure.
+/// Formats a figure with its error. If the client is not listed, formats an upper bound: `others_at_most`, the bound for all unlisted
+/// clients. If the client's name is cut, the bound is at least the `at_most` of every listed client with the same cut name.
 fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) -> (String, u64) {
     if let Some(it) = client {
         let error = it.at_most.saturating_sub(it.at_least);
@@ -96,7 +96,8 @@ fn figure(client: Option<&Client>, listed: &Listed, name: &str, is_cut: bool) ->
     }
 }
 
-/// Formats the limit that a client is nearest to. The number, by which rows are sorted, is greater if a smaller share is left.
+/// Formats the limit that a client is nearest to. The returned number, by which rows are sorted, is greater if a smaller share of the limit
+/// is left.
 fn nearness(near: Option<&Near>) -> (String, u64) {
     let Some(near) = near else {
         return (String::new(), 0);

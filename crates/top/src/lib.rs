@@ -1,7 +1,7 @@
-//! Shows `tidegate top`, a live view of one or several gateways in a terminal, from their `/status.json`. Also formats the tables of
-//! `tidegate client`.
+//! Shows `tidegate top`: a live view of one or several gateways in a terminal. Its figures come from the gateways' `/status.json`. Also
+//! formats the tables of `tidegate client`.
 //!
-//! This crate has no HTTP client: the caller reads the documents.
+//! This crate has no HTTP client. The caller passes a function ([`Read`]) that sends the requests to a gateway.
 
 mod budgets;
 mod client;
@@ -42,9 +42,9 @@ const ROWS: usize = 20;
 /// The form of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Print the tables once, and end. If the output is no terminal, this is always the case.
+    /// Print the tables once, and end. If standard output is no terminal, the tables are always printed only once.
     pub once: bool,
-    /// Print the merged document, and end.
+    /// Print the merged `/status.json` of all gateways, and end.
     pub json: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// The terminal cannot be used. If the tables or the document are printed once: no gateway has answered.
+/// The terminal cannot be used. If the output is printed only once: no gateway has answered.
 pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
     if !options.once && !options.json && io::stdout().is_terminal() {
         let reader = Reader::start(sources, EVERY);
@@ -82,12 +82,12 @@ pub fn run(sources: Vec<Source>, options: Options) -> Result<(), String> {
         true => json(&status)?,
         false => once(&status, gateways),
     };
-    // An error is ignored: it means that the reader of the pipe has ended.
+    // A failed write is ignored: the program at the other end of the pipe has ended.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(())
 }
 
-/// Reads the documents of all gateways at the same time.
+/// Reads `/status.json` of all gateways at the same time.
 fn read_all(sources: &[Source], has_series: bool) -> Vec<Result<Status, String>> {
     thread::scope(|scope| {
         let mut threads = Vec::new();

@@ -1,4 +1,5 @@
-//! Merges the documents of several gateways. Counts are added up, and so are the errors of clients' counts.
+//! Merges the documents of several gateways. Counts are added up. A client's count is between two bounds, `at_least` and `at_most`, and
+//! these bounds are added up, too.
 
 mod clients;
 mod differences;
@@ -92,12 +93,12 @@ fn gateway(all: &mut Gateway, one: &Gateway) {
     all.uptime_seconds = all.uptime_seconds.min(one.uptime_seconds);
     add(&mut all.connections, one.connections);
     add(&mut all.waiting, one.waiting);
-    // A gateway without a figure has 0. If one gateway has no figure, the sum has none either.
+    // `memory_bytes` is 0 if a gateway has no figure for its memory. If one gateway has no figure, the sum has no figure.
     all.memory_bytes = match (all.memory_bytes, one.memory_bytes) {
         (0, _) | (_, 0) => 0,
         (all, one) => all.saturating_add(one),
     };
-    // If one gateway has no bound, the sum has no bound.
+    // If the memory of one gateway has no bound, the sum has no bound.
     let bounds = all.memory_max_bytes.zip(one.memory_max_bytes);
     all.memory_max_bytes = bounds.map(|(all, one)| all.saturating_add(one));
 }
@@ -134,7 +135,7 @@ fn limit(all: &mut Limit, one: Limit) {
     verdicts(&mut all.second, one.second);
     verdicts(&mut all.minute, one.minute);
     counts(&mut all.decided_by, one.decided_by);
-    // A key may be near on several gateways. A sum would count it more than once, so the largest number is kept.
+    // A key may be near its limit on several gateways. A sum would count the key more than once, so the largest number is kept.
     all.near_keys = all.near_keys.max(one.near_keys);
     all.used = [all.used, one.used].into_iter().flatten().reduce(f64::max);
 }

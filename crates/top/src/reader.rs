@@ -19,7 +19,7 @@ pub(crate) struct Reader {
     answers: Receiver<Answer>,
 }
 
-/// The last answer of each gateway, and the number of all answers.
+/// The last answer of each gateway, and a counter (`changes`) that grows with each answer.
 #[derive(Debug)]
 struct Read {
     changes: u64,
@@ -50,14 +50,14 @@ impl Reader {
         }
     }
 
-    /// Returns the last answers and the number of all answers. `None` if this number is still `previous`.
+    /// Returns the counter of answers, and the last answer of each gateway. Returns `None` if the counter is still `previous`.
     pub(crate) fn latest(&self, previous: u64) -> Option<(u64, Vec<Latest>)> {
         let read = lock(&self.read);
         (read.changes != previous).then(|| (read.changes, read.latest.clone()))
     }
 
-    /// Sends a client's name to the gateways whose last call succeeded. If no last call succeeded, sends the name to all gateways. Returns
-    /// the number of gateways to which it was sent.
+    /// Requests a client's budgets from the gateways whose last call succeeded, or from all gateways if no last call succeeded. Returns the
+    /// number of gateways that are called.
     pub(crate) fn ask(&self, client: &str) -> usize {
         let is_up = |latest: &Latest| matches!(latest, Some(Ok(_)));
         let up: Vec<bool> = lock(&self.read).latest.iter().map(is_up).collect();
@@ -77,7 +77,7 @@ fn lock(read: &Mutex<Read>) -> MutexGuard<'_, Read> {
     read.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the gateway repeatedly, until the channel of names is closed.
+/// Reads the gateway's `/status.json` repeatedly, and the budgets of each client named in `names`. Ends when the [`Reader`] is dropped.
 fn keep_reading(
     source: &Source,
     at: usize,

@@ -25,7 +25,8 @@ pub(crate) struct View {
     column: usize,
     is_reversed: bool,
     selected: usize,
-    /// The row that stays selected wherever it moves. If `None`, the first line stays selected, whichever row it has.
+    /// The identity of the row that stays selected when rows change places. If `None`, the top place stays selected, whichever row is
+    /// there.
     followed: Option<Identity>,
     filter: String,
     is_typing: bool,
@@ -47,7 +48,8 @@ impl View {
         }
     }
 
-    /// Takes new documents, unless the view is paused. Also takes answers about clients.
+    /// Takes new documents of the gateways, unless the view is paused. Takes answers about a client's budgets even while the view is
+    /// paused.
     pub(crate) fn take(&mut self, reader: &Reader) {
         if !self.is_paused
             && let Some((changes, latest)) = reader.latest(self.changes)
@@ -134,7 +136,7 @@ impl View {
         (self.selected, self.followed) = (0, None);
     }
 
-    /// Processes a key while budgets are shown. Returns false if the key has no meaning there.
+    /// Processes a key while budgets are shown. Returns false if the view of budgets does not use the key.
     fn press_in_budgets(&mut self, key: KeyCode) -> bool {
         let Some(client) = &mut self.client else {
             return false;
@@ -165,14 +167,14 @@ impl View {
         (self.selected, self.followed) = (0, None);
     }
 
-    /// Selects the row at this place. If there are fewer rows, selects the last one.
+    /// Selects the row at this index. If the index is too large, selects the last row.
     fn select(&mut self, at: usize) {
         let rows = self.table().rows;
         self.selected = at.min(rows.len().saturating_sub(1));
         self.followed = rows.get(self.selected).map(|row| row.identity.clone());
     }
 
-    /// Finds the selected row again after the rows have changed. If it is gone, selects the row that is now at its place.
+    /// Finds the selected row again after the rows have changed. If that row is gone, selects the row that is now at its index.
     fn select_again(&mut self) {
         let rows = self.table().rows;
         let identity = self.followed.as_ref();
@@ -198,7 +200,7 @@ impl View {
         });
     }
 
-    /// Returns the count of all gateways, and of the gateways whose last answer is a document.
+    /// Counts all gateways, and the gateways whose last answer is a valid `/status.json`.
     fn gateways(&self) -> Gateways {
         Gateways {
             answering: self.latest.iter().flatten().filter(|it| it.is_ok()).count(),

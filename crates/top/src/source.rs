@@ -1,4 +1,4 @@
-//! A gateway whose documents are read.
+//! A gateway, and the function that reads its documents.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use tidegate_status::document::{Status, VERSION};
 
 use crate::budgets::escaped;
 
-/// Reads a path of a gateway's admin port. An error names the gateway.
+/// A function that requests a path from a gateway's admin port, and returns the body. The error text names the gateway.
 pub type Read = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// A gateway that the program reads.
 pub struct Source {
-    /// Its address as the user wrote it, for messages.
+    /// The gateway's address as the user wrote it, for messages.
     pub name: String,
-    /// Reads a path of its admin port.
+    /// Requests a path from the gateway's admin port.
     pub read: Read,
 }
 
@@ -27,15 +27,15 @@ impl fmt::Debug for Source {
     }
 }
 
-/// The version of a document. It is read first, because a document of another version may have other fields.
+/// The version of a document. The version is read before all other fields, because other versions may have other fields.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
 }
 
 impl Source {
-    /// Reads the gateway's document. Series are the largest part of it, so they are requested only if `has_series`. Older gateways ignore
-    /// `series=none` and always send series.
+    /// Reads the gateway's `/status.json`. The series are the largest part of the document, so they are requested only if `has_series`.
+    /// Older gateways ignore `series=none` and always send series.
     pub(crate) fn status(&self, has_series: bool) -> Result<Status, String> {
         let text = (self.read)(match has_series {
             true => "/status.json",

@@ -2,7 +2,7 @@
 
 use crate::text::{clean, cut_before_last, left, right, width};
 
-/// An elastic column shrinks until names have this number of terminal columns, if a name is that long.
+/// Names up to this width take precedence over an elastic column, in columns of the terminal.
 const NAME: usize = 24;
 /// The least width of an elastic column, in columns of the terminal.
 const ELASTIC: usize = 12;
@@ -16,7 +16,7 @@ pub(crate) struct Table {
     pub(crate) note: Option<Note>,
     /// The text that replaces the rows of an empty table.
     pub(crate) none: &'static str,
-    /// The table column that shrinks so that names fit. Its cells keep their last word when they are cut.
+    /// The index of the elastic column, which shrinks so that names fit. Its cells keep their last word when they are cut.
     pub(crate) elastic: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Identity {
     pub(crate) before: usize,
 }
 
-/// A row. Each column also has a number, by which rows are sorted.
+/// A row of a table. Rows are sorted by their names, or by the number that belongs to each further cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) identity: Identity,
@@ -102,7 +102,7 @@ impl Table {
         text
     }
 
-    /// Formats the heads and the rows as lines. If `columns` is set, names are cut so that a line fits.
+    /// Formats the heads and the rows as lines. If `columns` is set, names and the elastic column are cut so that a line fits.
     pub(crate) fn lines(
         &self,
         heads: &[String],

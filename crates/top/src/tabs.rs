@@ -16,7 +16,7 @@ pub(crate) enum Tab {
     Redis,
 }
 
-/// The time over which clients are counted.
+/// The time over which the requests of clients are counted: the last minute, or since the start of the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Window {
     #[default]
@@ -153,7 +153,7 @@ fn redis(status: &Status) -> Table {
         ];
         let name = node.address.as_deref().unwrap_or("redis");
         let mut row = Row::new(name, cells, !redis.is_up);
-        // Servers without an address have the same name. The number of such rows above distinguishes their rows.
+        // Servers without an address have the same name, `redis`. `before` numbers their rows, so that each row has its own identity.
         let same = redis.nodes[..at].iter();
         row.identity.before = same.filter(|it| it.address == node.address).count();
         row

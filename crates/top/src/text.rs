@@ -27,7 +27,8 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     prefix(text, room).to_owned() + MARK
 }
 
-/// Cuts a text to `columns` in front of its last word, which stays. If the last word does not fit, cuts the text as [`cut`] does.
+/// Cuts a text to `columns` before its last word, and keeps that word. If the last word does not fit, cuts the end of the text like
+/// [`cut`].
 pub(crate) fn cut_before_last(text: &str, columns: usize) -> String {
     match text.rsplit_once(' ') {
         Some((head, last)) if width(text) > columns && width(last) + 2 <= columns => {

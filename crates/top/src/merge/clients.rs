@@ -11,7 +11,7 @@ use super::add;
 /// The most clients in a table of a document.
 const MOST: usize = 100;
 
-/// Adds the clients of another gateway. Tables may exceed the bound of a document, until [`bound`] cuts them.
+/// Adds the clients of another gateway. After this, tables may have more than [`MOST`] clients, until [`bound`] cuts them.
 pub(super) fn join(all: &mut Clients, one: Clients) {
     table(&mut all.minute.admitted, one.minute.admitted);
     table(&mut all.minute.refused, one.minute.refused);
@@ -20,7 +20,7 @@ pub(super) fn join(all: &mut Clients, one: Clients) {
     all.near.extend(one.near);
 }
 
-/// Cuts each table to the bound of a document.
+/// Cuts each table to [`MOST`] clients, and raises its `others_at_most` to the upper bounds of the dropped clients.
 pub(super) fn bound(all: &mut Clients) {
     for hits in [&mut all.minute, &mut all.start] {
         for table in [&mut hits.admitted, &mut hits.refused] {
@@ -77,8 +77,8 @@ fn figures(table: &Table) -> HashMap<Name, Figures> {
 /// Joins two tables. If each table lists a whole name once, both rows are the same client, and their figures are added up. If only one
 /// table lists a client, the other table's `others_at_most` is added to its upper bound.
 ///
-/// A name that is cut or listed twice may be another client in the other table. Its rows stay separate. Each upper bound grows by the
-/// greatest figure of that name in the other table, or by `others_at_most` if that is greater.
+/// A name that is cut or listed twice may be another client in the other table. Rows with such a name stay separate. The upper bound of
+/// each row grows by the name's greatest `at_most` in the other table, or by the other table's `others_at_most` if this is greater.
 fn table(all: &mut Table, one: Table) {
     let (ours, theirs) = (figures(all), figures(&one));
     let is_one = |name: &Name| {

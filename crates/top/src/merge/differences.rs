@@ -21,7 +21,7 @@ impl Differences {
         self.stores.insert(one.store.kind.clone());
     }
 
-    /// Adds a reason for each difference.
+    /// Adds a reason to `health` for each difference, such as two versions of tidegate.
     pub(super) fn say(self, health: &mut Health) {
         for (what, values) in [
             ("versions of tidegate", self.versions),

@@ -31,7 +31,7 @@ pub(super) fn store(all: &mut Store, one: Store) {
     add(&mut all.memory_keys, one.memory_keys);
     match (&mut all.redis, one.redis) {
         (Some(all), Some(one)) => join(all, one),
-        // The first gateway keeps its limits in memory, so it has no figures of Redis.
+        // The gateways in `all` keep their limits in memory, so `all` has no figures of Redis.
         (None, Some(redis)) => {
             all.kind = one.kind;
             all.redis = Some(redis);
@@ -41,7 +41,7 @@ pub(super) fn store(all: &mut Store, one: Store) {
 }
 
 /// Joins the figures of Redis from two gateways. Only nodes of a Redis Cluster have an address, which identifies the server. Servers
-/// without an address may be different servers, so each gateway keeps its own row.
+/// without an address may be different servers, so they keep separate rows.
 fn join(all: &mut Redis, one: Redis) {
     all.mean_ms = mean((all.mean_ms, all.calls), (one.mean_ms, one.calls));
     all.is_up &= one.is_up;
@@ -56,7 +56,7 @@ fn join(all: &mut Redis, one: Redis) {
     }
 }
 
-/// Fills in the figures of a server that the first gateway's document lacks.
+/// Copies the figures that `first` lacks from `other`, the same server in another gateway's document.
 fn complete(first: &mut Node, other: Node) {
     *first = Node {
         address: other.address,
