@@ -17,7 +17,7 @@ pub(crate) struct Fit {
     pub(crate) format: Format,
     pub(crate) parser: Parser,
     requests: usize,
-    /// Requests that have a path.
+    /// The number of requests that have a path.
     paths: usize,
     others: usize,
     /// The time at which the first request was written, in microseconds since the epoch.
@@ -51,7 +51,7 @@ impl Fit {
                         continue;
                     }
                     fit.paths += usize::from(has_path);
-                    // A line of any JSON log may have a time. So a line of JSON without a status and a path is no request.
+                    // A line of any JSON log may have a time. So a line of JSON with neither a status nor a path is no request.
                     if record.status > 0 || has_path || !is_json(&fit.format) {
                         fit.requests += 1;
                         fit.first = fit.first.or(Some(record.written()));
@@ -129,7 +129,8 @@ fn rewind(mut fit: Fit) -> Option<Fit> {
     fit.first.is_some().then_some(fit)
 }
 
-/// Returns the format with the most requests. If several have the most, returns the first.
+/// Returns the format that reads the most lines as requests. If several formats read the same number, returns the first in
+/// [`Format::NAMED`].
 fn best(lines: &[&[u8]], headers: &[String]) -> Option<Fit> {
     let filled = lines.iter().filter(|line| !line.is_empty());
     let objects = filled
@@ -177,8 +178,8 @@ fn unknown(lines: &[&[u8]], headers: &[String]) -> String {
     )
 }
 
-/// Whether the text after the user agent can be `X-Forwarded-For`, as in [`Format::NginxMain`]. Formats similar to it have other headers in
-/// this place. For other formats, returns true.
+/// Whether the text after the user agent can be `X-Forwarded-For`, as in [`Format::NginxMain`]. In similar formats, this text is another
+/// header. Returns true for all formats but `NginxMain`.
 fn has_hops(format: &Format, line: &[u8], record: &Record) -> bool {
     let hops = record.texts[Field::ForwardedFor as usize].bytes(line);
     let mut hops = hops.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);

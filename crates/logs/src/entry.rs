@@ -38,7 +38,7 @@ impl<'a> Entry<'a> {
         self.fields
     }
 
-    /// Returns the text of a field. `None` if the line lacks it, or if the field is not a text.
+    /// Returns the text of a field. `None` if the line lacks the field, or if the field is not a text.
     pub fn text(&self, field: Field) -> Option<Text<'a>> {
         let span = self.record.texts.get(field as usize)?;
         span.text(self.line, self.record.escape)
@@ -54,7 +54,7 @@ impl<'a> Entry<'a> {
         self.text(Field::Path)
     }
 
-    /// Returns the query, without `?`. If [`fields`](Self::fields) lack the query, the log leaves out all queries.
+    /// Returns the query, without `?`. If the log leaves out all queries, [`fields`](Self::fields) does not have [`Field::Query`].
     pub fn query(&self) -> Option<Text<'a>> {
         self.text(Field::Query)
     }
@@ -74,7 +74,7 @@ impl<'a> Entry<'a> {
         self.record.peer
     }
 
-    /// Returns the address that tidegate's limits per `ip` count, if tidegate's own log has it.
+    /// Returns the address that tidegate's limits per `ip` count. Only a log of tidegate can have this address.
     pub const fn client_ip(&self) -> Option<IpAddr> {
         self.record.client_ip
     }
@@ -120,7 +120,7 @@ impl<'a> Entry<'a> {
         self.record.waited
     }
 
-    /// Returns the request headers of the line, with names in lower case, except `host` and `x-forwarded-for`.
+    /// Returns the request headers of the line, except `host` and `x-forwarded-for`. The names are in lower case.
     pub fn headers(&self) -> impl Iterator<Item = (&'a str, Text<'a>)> {
         let (line, record) = (self.line, self.record);
         let named = self.headers.iter().zip(&record.headers);

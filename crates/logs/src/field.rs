@@ -108,7 +108,7 @@ impl Fields {
         }
     }
 
-    /// Whether lines can have this field. If not, the log never has it.
+    /// Whether lines of the log can have this field. If not, no line has the field.
     pub const fn has(&self, field: Field) -> bool {
         self.bits & field.bit() != 0
     }
@@ -121,7 +121,7 @@ impl Fields {
         self.headers.iter().any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the names of the request headers that lines can have, in lower case, except `host` and `x-forwarded-for`.
+    /// Returns the names of the request headers that lines can have, except `host` and `x-forwarded-for`. The names are in lower case.
     pub fn headers(&self) -> impl Iterator<Item = &str> {
         self.headers.iter().map(|name| &**name)
     }

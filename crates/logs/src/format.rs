@@ -123,13 +123,13 @@ impl Format {
         };
         let common = [Peer, User, Method, Path, Query, Protocol, Status, BytesOut];
         let lists: &[&[Field]] = match self {
-            // Users choose the fields. In most lines the fields listed here have no value and are left out, even if users chose them. So
-            // these fields are assumed.
+            // Users choose the fields of the log. The fields listed here have no value for most requests, and lines leave out fields
+            // without a value. So every log is assumed to have these fields.
             Self::TidegateJson | Self::TidegateText => &[
                 &[Route, Plan, Limit, RefusedBy, DecidedBy, WouldRefuse],
                 &[Exempt, DeniedBy, Waited],
             ],
-            // The lines of a log show whether it has durations.
+            // Some logs of these formats have durations. The lines of each log show this, so `Duration` is not listed here.
             Self::Common | Self::Combined | Self::CombinedTimed => &[&common],
             Self::VhostCombined => &[&common, &[Host]],
             Self::NginxMain => &[&common, &[ForwardedFor]],
@@ -176,7 +176,7 @@ impl Format {
         fields
     }
 
-    /// Returns the request headers that lines in any log of this format can have, in the order of their numbers.
+    /// Returns the request headers that lines in any log of this format can have, in the order of their numbers in `Meaning::Header`.
     pub(crate) const fn headers(&self) -> &'static [&'static str] {
         match self {
             Self::Combined

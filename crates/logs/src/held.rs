@@ -1,4 +1,4 @@
-//! Puts requests in the order of arrival: logs have them in the order of their ends.
+//! Puts requests in the order of arrival. Logs list requests in the order in which they ended.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,9 +15,10 @@ const KEPT: usize = 4_096;
 /// Requests that are held back, because earlier requests may still follow in a log.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Requests that arrived no earlier than any request before them in the log. In most logs, this is true for nearly all requests.
+    /// Requests in the order of arrival. No request in this queue arrived earlier than the request before it. In most logs, nearly all
+    /// requests join this queue.
     ordered: VecDeque<Order>,
-    /// All other requests.
+    /// Requests that arrived earlier than the last request in `ordered`.
     late: BinaryHeap<Reverse<Order>>,
     places: Vec<Place>,
     free: Vec<u32>,

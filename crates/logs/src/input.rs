@@ -178,7 +178,7 @@ impl Lines {
         self.read.clone()
     }
 
-    /// Returns the lines in the first block, `most` at most. `next` returns them again.
+    /// Returns at most `most` lines from the first [`BLOCK`] bytes. [`next`](Self::next) returns these lines again.
     pub(crate) fn first(&mut self, most: usize) -> io::Result<Vec<Range<usize>>> {
         while self.end < BLOCK && !self.is_at_end {
             self.fill()?;

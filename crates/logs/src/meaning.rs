@@ -19,7 +19,7 @@ pub(crate) enum Meaning {
     Target,
     /// nginx's `$uri`.
     Uri,
-    /// A request header, by its number.
+    /// A request header, by its index in the list of headers.
     Header(u8),
     /// The address of the peer under an ambiguous name. It is used only if the line has no other address.
     OtherPeer,
@@ -33,7 +33,7 @@ pub(crate) enum Meaning {
     End,
     /// When tidegate's limits decided, by the clock of the store.
     Decided,
-    /// An object of JSON with wanted members, by its number.
+    /// A nested JSON object that has wanted members, by its index in the list of objects.
     Object(u8),
     /// tidegate's count of lost lines.
     Lost,

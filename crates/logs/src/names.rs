@@ -9,7 +9,7 @@ use crate::record::MAX_HEADERS;
 pub(crate) enum Vocabulary {
     /// tidegate's fields.
     Tidegate,
-    /// nginx's variables, and operators' names for them in JSON.
+    /// nginx's variables, and the names that operators give to these variables in JSON.
     Nginx,
     /// nginx's variables and tidegate's fields.
     Template,
@@ -33,10 +33,11 @@ const MAX_NAMES: usize = 512;
 pub(crate) struct Names {
     vocabulary: Vocabulary,
     entries: Vec<Name>,
-    /// The number of the expected name at each place. Place 0 is before the first name, place n + 1 after name n.
+    /// For each [`Place`], the index in `entries` of the name that is expected next. Place 0 is before the first name, place n + 1 after
+    /// name n.
     next: Vec<u16>,
     headers: Vec<Box<str>>,
-    /// Whether a header was left out, because there was no place for it.
+    /// Whether a header was left out, because the log has more than [`MAX_HEADERS`] headers.
     is_full: bool,
 }
 
@@ -77,7 +78,7 @@ impl Names {
         Place(usize::from(next) + 1)
     }
 
-    /// Returns the meaning of this name, and the place after it.
+    /// Returns the meaning of this name, and the place after it. Adds a new name.
     pub(crate) fn find(&mut self, place: Place, text: &[u8]) -> (Meaning, Place) {
         let number = self.entries.iter().position(|name| *name.text == *text);
         let at = match number {
@@ -161,7 +162,7 @@ impl Names {
         Meaning::Header(number as u8)
     }
 
-    /// Makes an empty table for another object of the line, with the same headers.
+    /// Makes an empty table for an object of the line whose members are request headers. The table has the same list of headers.
     pub(crate) fn of_headers(&self) -> Self {
         Self {
             headers: self.headers.clone(),
@@ -174,7 +175,7 @@ impl Names {
         &self.headers
     }
 
-    /// Whether the log has more headers than an entry has places.
+    /// Whether the log has more than [`MAX_HEADERS`] headers.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }
@@ -209,7 +210,7 @@ pub(crate) fn tidegate(name: &str) -> Option<Meaning> {
         "waited_us" => Meaning::Waited(Unit::Microseconds),
         "lost" => Meaning::Lost,
         "target" => Meaning::Log,
-        // The path is logged without the query, so it is no target.
+        // tidegate logs the path without the query, so `path` is a field and not a [`Meaning::Target`].
         "id" | "method" | "host" | "path" | "protocol" | "outcome" | "route" | "client"
         | "plan" | "limit" | "refused_by" | "would_refuse" | "exempt" | "denied_by"
         | "decided_by" | "peer" | "client_ip" | "status" | "upstream_status" | "bytes_in"
@@ -287,7 +288,7 @@ fn traefik(name: &str) -> Option<Meaning> {
     })
 }
 
-/// Returns the meaning of a name in Caddy's JSON, whose time is the end of the request.
+/// Returns the meaning of a name in Caddy's JSON. Caddy's `ts` is the time when the request ended.
 fn caddy(name: &str) -> Option<Meaning> {
     Some(match name {
         "ts" => Meaning::End,
@@ -302,7 +303,8 @@ fn caddy(name: &str) -> Option<Meaning> {
     })
 }
 
-/// Returns the meaning of a member of `request`. `client_ip` is the address behind proxies that Caddy trusts.
+/// Returns the meaning of a member of `request`. `client_ip` is the client's address, also if the request came through a proxy that Caddy
+/// trusts.
 fn caddy_request(name: &str) -> Option<Meaning> {
     Some(match name {
         "client_ip" => Meaning::Field(Field::Peer),

@@ -24,7 +24,7 @@ pub struct Parser {
     fields: Vec<Arc<Fields>>,
     /// The index in `fields` of the current list.
     version: u16,
-    /// The number of names at the last change of the list.
+    /// The number of names in `objects` when `fields` was last updated.
     named: usize,
 }
 
@@ -161,7 +161,7 @@ impl Parser {
                 match (by, lost) {
                     (Json::Tidegate, Some(lost)) => Kind::Lost(lost),
                     (Json::Tidegate, None) if log != b"access" => Kind::Other,
-                    // Caddy also writes a line for an error of a request. Such a line is no further request.
+                    // Caddy writes a second line for a request that failed. This line must not count as another request.
                     (Json::Caddy, _) if !is_access_of_caddy(log, &values.record) => Kind::Other,
                     _ => Kind::Request,
                 }
@@ -195,8 +195,8 @@ impl Parser {
     fn note_fields(&mut self) {
         let mut fields;
         match self.lines {
-            // Lines omit fields without a value. A known name alone does not show that requests have a field: it may come from a line that
-            // is no request.
+            // Lines omit fields without a value. A known name alone does not show that requests have a field: the name may come from a line
+            // that is no request.
             Lines::Json(Json::Tidegate) | Lines::Text | Lines::Clf(Clf::NginxMain | Clf::Timed) => {
                 let seen = self.values.record.seen();
                 if self.fields().includes(seen) {

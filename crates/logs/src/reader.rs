@@ -20,13 +20,14 @@ use crate::record::Kind;
 use crate::report::Report;
 use crate::wrapper::Unwrapper;
 
-/// The longest duration of a request that the reader can put in order.
+/// The default of [`Options::window`]: requests up to this duration are put in the order of arrival.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// The most wrong lines kept for the report.
 const MAX_REFUSED: usize = 5;
 
-/// The most files that stay open before they are read.
+/// The most files that [`Reader::open`] keeps open. Further files are closed, and opened again when the reader reaches their first lines.
+/// Pipes always stay open.
 const MAX_OPEN: usize = 16;
 
 /// The most lines read from a log before the reader looks for a request to return.
@@ -37,13 +38,15 @@ const BATCH: usize = 64;
 pub struct Options {
     /// The format of all logs. `None` detects the format of each file by its first lines.
     pub format: Option<Format>,
-    /// The request headers to read. If a log has more than eight headers, the headers that are not listed here are left out first.
+    /// The request headers that the caller needs. If a log has more than eight headers, headers that are not listed here are left out
+    /// first.
     pub headers: Vec<String>,
     /// Whether a wrong line ends the reading with an error.
     pub strict: bool,
-    /// Requests up to this duration are put in the order of arrival. At most 65,536 requests are held for this.
+    /// Requests up to this duration are put in the order of arrival. For this, the reader holds back at most 65,536 requests or 64 MiB of
+    /// lines.
     pub window: Duration,
-    /// When this flag is true, standard input ends, even if no input arrives.
+    /// Once this flag is true, the reader treats standard input as ended, even if a pipe stays open and silent.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -151,14 +154,14 @@ impl Source {
 #[derive(Debug)]
 pub struct Reader {
     sources: Vec<Source>,
-    /// The logs that have not ended, by the time of the newest line read.
+    /// The logs that have not ended: the time of the newest line read, and the index in `sources`. The earliest time is on top.
     open: BinaryHeap<Reverse<(u64, usize)>>,
     held: Held,
-    /// The last request returned.
+    /// The place in `held` of the request that was returned last. The next call frees the place.
     given: Option<u32>,
     /// The latest arrival of a returned request.
     last: u64,
-    /// The time of the newest line.
+    /// The time of the newest line of all logs.
     newest: u64,
     report: Report,
     strict: bool,
@@ -177,7 +180,7 @@ impl Reader {
         let mut open = BinaryHeap::new();
         for (number, path) in paths.iter().enumerate() {
             let (source, begins) = Source::open(path.as_ref(), &options, number < MAX_OPEN)?;
-            // A log without a request in its first lines begins at 0. It is read too, so that its lines are counted.
+            // A log without a request in its first lines gets the time 0. The reader reads such a log, too, so that its lines are counted.
             open.push(Reverse((begins.unwrap_or(0), number)));
             sources.push(source);
         }
@@ -234,7 +237,7 @@ impl Reader {
         Ok(Some(parser.entry(&place.line, &place.record)))
     }
 
-    /// Reads some lines of the log that is farthest behind in time.
+    /// Reads up to [`BATCH`] lines of the log that is farthest behind in time.
     fn read(&mut self) -> Result<(), Error> {
         let Some(mut top) = self.open.peek_mut() else {
             return Ok(());
@@ -253,7 +256,7 @@ impl Reader {
         for _ in 0..BATCH {
             let next = match lines.next() {
                 Ok(next) => next,
-                // A stop may cut compressed standard input, which is no error.
+                // A stop may end compressed standard input in the middle. The error of the decompressor is then no error of the log.
                 Err(_) if source.bytes.is_none() && self.stop.load(Ordering::Relaxed) => Next::End,
                 Err(error) => return Err(Error::Read(source.path.clone(), error)),
             };

@@ -1,4 +1,4 @@
-//! The values of a line. Texts are stored as places in the line.
+//! The values of a line. Texts are stored as offsets in the line.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -13,15 +13,15 @@ use crate::time::{Time, TimeReader, number};
 /// The most request headers that an entry has. Further headers are left out.
 pub(crate) const MAX_HEADERS: usize = 8;
 
-/// The values of an entry. Texts are stored as places in the line. So a record holds no reference, and can be kept together with a copy of
-/// the line.
+/// The values of an entry. Texts are stored as offsets in the line ([`Span`]). So a record holds no reference, and can be kept together
+/// with a copy of the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) arrival: u64,
     pub(crate) resolution: u32,
     pub(crate) stamp: Stamp,
     pub(crate) escape: Escape,
-    /// The number of the parser's list of fields when the line was read.
+    /// The index of the parser's list of fields that was current when the line was read.
     pub(crate) version: u16,
     pub(crate) status: u16,
     pub(crate) upstream_status: u16,
@@ -38,7 +38,7 @@ pub(crate) struct Record {
     pub(crate) ended: Option<Time>,
     /// When tidegate's limits decided.
     decided: Option<Time>,
-    /// The path as nginx decoded it. It is used only if the line has no other path.
+    /// The path in nginx's `$uri`, which nginx has decoded. This path is used only if the line has no other path.
     uri: Span,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
-    /// Twice the length of the value, plus 1 if it has escapes. 0 without a value.
+    /// Twice the length of the value, plus 1 if it has escapes. 0 if the line has no such value.
     coded: u32,
 }
 
@@ -74,7 +74,7 @@ pub enum Stamp {
     Arrival,
     /// When the request ended. The line has a duration, which was subtracted.
     Shifted,
-    /// When the request ended. The line has no duration, so the request arrived at an unknown time before.
+    /// When the request ended. The line has no duration, so the time of arrival is unknown.
     #[default]
     End,
 }
@@ -121,7 +121,8 @@ impl Span {
 }
 
 impl Record {
-    /// Takes a time with a fraction as exact to the millisecond at least, because writers leave out zeros at the end of a number.
+    /// Sets the resolution of a time with a fraction to a millisecond, if it is coarser. Writers leave out zeros at the end of a number, so
+    /// few digits do not show a coarse time.
     pub(crate) fn complete_fraction(&mut self, meaning: Meaning) {
         let time = match meaning {
             Meaning::Start => &mut self.started,
@@ -157,7 +158,7 @@ impl Record {
         seen
     }
 
-    /// Stores the parts of `GET /path?query HTTP/1.1`. A text that is no request has no parts.
+    /// Stores the parts of `GET /path?query HTTP/1.1`. If the text is no request line, no part is stored.
     fn request(&mut self, line: &[u8], span: Span) {
         let Some(parts) = request::parts(span.bytes(line)) else {
             return;
@@ -202,7 +203,7 @@ impl Record {
         Ok(())
     }
 
-    /// Returns the approximate time when the line was written. Logs are in this order.
+    /// Returns the approximate time when the line was written. The lines of a log are in the order of this time.
     pub(crate) fn written(&self) -> u64 {
         match self.ended {
             Some(end) => end.micros.max(self.arrival),
@@ -226,7 +227,7 @@ impl Values {
         let Self { record, times } = self;
         match meaning {
             Meaning::Skip | Meaning::Object(_) | Meaning::Lost | Meaning::Log => {}
-            // A query alone is no path. A request line with such a target has no path either.
+            // A value that begins with `?` is only a query, so no path is stored. The same rule holds for the target of a request line.
             Meaning::Field(Field::Path) | Meaning::Uri if value.starts_with(b"?") => {}
             // A host name, or `unix:`, is no address, so it is left out.
             Meaning::Field(Field::Peer) => record.peer = address(value).or(record.peer),
@@ -280,7 +281,7 @@ fn finer(first: Option<Time>, other: Option<Time>) -> Result<Time, &'static str>
         .unwrap_or(other))
 }
 
-/// Reads a status. 0 stands for no status, like the -1 of HAProxy.
+/// Reads a status. Returns 0 for `0`, `000` and HAProxy's `-1`, which all mean that there was no status.
 fn status(text: &[u8]) -> Option<u16> {
     match text {
         b"0" | b"-1" | b"000" => Some(0),

@@ -19,6 +19,6 @@ pub struct Report {
     pub lost: u64,
     /// Requests that the reader could not put in order. They arrived before a request that it had already returned.
     pub backward: u64,
-    /// The longest time from the arrival of such a request to the newest line, in microseconds.
+    /// The longest time from the arrival of a request in `backward` to the newest line, in microseconds.
     pub farthest_back: u64,
 }

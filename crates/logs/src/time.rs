@@ -158,7 +158,8 @@ const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// Reads a time since the epoch, perhaps with a fraction. The number of its digits decides the unit.
+/// Reads a time since the epoch, perhaps with a fraction. The number of digits before the point decides the unit, such as milliseconds for
+/// 12 to 14 digits.
 fn epoch(text: &[u8]) -> Option<Time> {
     let point = text.iter().position(|byte| *byte == b'.');
     let (whole, behind) = match point {
@@ -177,7 +178,7 @@ fn epoch(text: &[u8]) -> Option<Time> {
             micros: value.checked_mul(SECOND)?,
             resolution: SECOND as u32,
         },
-        // The unit is a millisecond or a microsecond, and digits after the point are dropped.
+        // From here on, the unit is a millisecond, a microsecond or a nanosecond. Digits after the point are dropped.
         (12..=14, _) => Time {
             micros: value.checked_mul(1_000)?,
             resolution: 1_000,

@@ -172,7 +172,8 @@ pub(crate) fn traefik(line: &[u8], values: &mut Values) -> Result<(), LineError>
     cursor.take(values, USER_AGENT, agent)
 }
 
-/// Returns the place of `" "` between two texts: the first place without an escape before it, or else the first place.
+/// Returns the place of `" "` between two texts: the first place without a backslash before it. If every place has a backslash before it,
+/// returns the first place.
 fn between(text: &[u8]) -> Option<usize> {
     let mut first = None;
     for at in memchr::memmem::find_iter(text, b"\" \"") {

@@ -56,7 +56,7 @@ fn request(cursor: &mut Cursor<'_>, values: &mut Values) -> Result<(), LineError
     cursor.take(values, Meaning::Field(Field::Protocol), protocol)
 }
 
-/// Reads the texts in quotes: the last three backwards, because the first two may have any bytes.
+/// Reads the texts in quotes: the last three backwards, because clients choose the first two, which may have any bytes.
 fn texts(cursor: &Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     let error = cursor
         .error("expected five texts in quotes: forwarded for, user agent, ID, host and server");
@@ -83,7 +83,8 @@ fn texts(cursor: &Cursor<'_>, values: &mut Values) -> Result<(), LineError> {
     cursor.take(values, Meaning::Header(0), agent)
 }
 
-/// Returns the place of `" "` between the addresses and the user agent: the first place after an address or `-`, or else the first place.
+/// Returns the place of `" "` between the addresses and the user agent: the first place after an address or `-`. If there is no such place,
+/// returns the first place.
 fn between(text: &[u8]) -> Option<usize> {
     let mut first = None;
     for at in memchr::memmem::find_iter(text, b"\" \"") {

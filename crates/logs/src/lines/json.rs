@@ -157,7 +157,8 @@ fn only(cursor: &mut Cursor<'_>) -> Result<Span, LineError> {
     Ok(span)
 }
 
-/// Whether this is a number, `true`, `false` or `null`. nginx may write a variable without quotes, so `-` is allowed, too.
+/// Whether this is a number, `true`, `false` or `null`. nginx may write a variable without quotes, and `-` for a missing value, so `-` is
+/// allowed, too.
 fn is_bare(text: &[u8]) -> bool {
     let is_part =
         |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
