@@ -1,4 +1,4 @@
-//! Reads the data of events in a stream that arrives in parts (`text/event-stream`, by the rules of the HTML standard).
+//! Reads the data of events in an event stream that arrives in parts (`text/event-stream`, by the rules of the HTML standard).
 
 use memchr::memchr2;
 

@@ -3,8 +3,8 @@
 //! A [`BodyReader`] gets each part of a body, and stores no part. So its size does not grow with the body: about 100 bytes for each
 //! [`JsonPath`], and 43 KB for a compressed body. It reads JSON, sequences of JSON documents, and event streams, plain or with gzip.
 //!
-//! A reader checks a document only as far as necessary to find the path. After text that is not JSON, it ignores the rest of the document.
-//! It uses the numbers before that text.
+//! A reader checks a document only as far as necessary to find the path. After text that is not JSON, the reader ignores the rest of the
+//! document, but keeps the numbers that it read before that text.
 
 mod events;
 mod gzip;

@@ -9,8 +9,8 @@ const MAX_NAMES: usize = 16;
 /// The longest path, in bytes.
 const MAX_BYTES: usize = 256;
 
-/// A path to a value in JSON. The first name is a key of the document, which must be an object. Each further name is a key of the object at
-/// the name before. A path cannot enter an array.
+/// A path to a value in JSON. The first name is a key of the document, which must be an object. Each further name is a key of the object
+/// that is the value of the previous name. A path cannot enter an array.
 ///
 /// ```
 /// use tidegate_usage::JsonPath;
