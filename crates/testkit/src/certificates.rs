@@ -65,7 +65,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// Makes a certificate like [`issue`](Self::issue) that ended years ago.
+    /// Makes a certificate like [`issue`](Self::issue) that expired years ago.
     pub fn issue_expired(&self, names: &[&str]) -> Certificate {
         let mut params = params(names);
         params.not_before = date_time_ymd(2020, 1, 1);
@@ -73,7 +73,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// Makes a certificate like [`issue`](Self::issue) that ends at this time since the epoch.
+    /// Makes a certificate like [`issue`](Self::issue) that expires at this time since the epoch.
     pub fn issue_until(&self, names: &[&str], since_epoch: Duration) -> Certificate {
         let mut params = params(names);
         params.not_before = date_time_ymd(1970, 1, 1);
@@ -86,7 +86,7 @@ impl Authority {
         Self::self_signed(names, |_| {})
     }
 
-    /// Makes a self-signed certificate that ended years ago.
+    /// Makes a self-signed certificate that expired years ago.
     pub fn own_expired(names: &[&str]) -> Certificate {
         Self::self_signed(names, |params| {
             params.not_before = date_time_ymd(2020, 1, 1);

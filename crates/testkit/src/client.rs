@@ -38,7 +38,7 @@ use crate::{
     raw_client::dial,
 };
 
-/// The headers that any response may have.
+/// The headers that any response may have. A test announces further headers with [`Client::knows`].
 const NAMES: [&str; 13] = [
     "content-type",
     "content-length",
@@ -74,15 +74,15 @@ pub struct Client {
 /// A whole response.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Its status.
+    /// The status of the answer.
     pub status: StatusCode,
     /// The HTTP version of the answer.
     pub version: Version,
-    /// Its headers, all of them announced.
+    /// The headers of the answer, all of them announced.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body of the answer.
     pub body: Bytes,
-    /// Its trailers, if it has any.
+    /// The trailers of the answer, if there are any.
     pub trailers: Option<HeaderMap>,
 }
 
@@ -143,7 +143,7 @@ impl Client {
         self
     }
 
-    /// Returns the number of connections that it has opened.
+    /// Returns the number of connections that this client has opened.
     pub fn connections(&self) -> usize {
         self.connected.load(Ordering::Relaxed)
     }
@@ -160,7 +160,7 @@ impl Client {
             .await
     }
 
-    /// Sends a request and reads the whole answer. Panics if there is none within 30 seconds.
+    /// Sends a request and reads the whole answer. Panics if the head of the answer, or the body after it, takes longer than 30 seconds.
     ///
     /// The request's URI is a path. `host` is the server's address unless the request sets it.
     pub async fn request(&self, request: Request<BoxBody>) -> Answer {
@@ -232,7 +232,8 @@ impl Client {
         };
         let io = TokioIo::new(stream);
         self.connected.fetch_add(1, Ordering::Relaxed);
-        // The task of a connection ends with its sender. The requests return the errors of the connection.
+        // The task of a connection ends when the sender is dropped. Each request returns the connection's error, so the result of the task
+        // is not read.
         if self.manner == Manner::H2 {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await?;
             tokio::spawn(connection);
@@ -284,7 +285,7 @@ impl Client {
 }
 
 impl Answer {
-    /// Returns the one value of a header.
+    /// Returns the value of a header. Panics if the header has several values, or if the value is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         only(&self.headers, name)
     }

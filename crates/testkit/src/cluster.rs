@@ -141,7 +141,7 @@ impl RedisCluster {
         self.nodes.len()
     }
 
-    /// Always false: it has six nodes.
+    /// Always false: the cluster has six nodes.
     pub const fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -157,7 +157,7 @@ impl RedisCluster {
         primaries
     }
 
-    /// Returns the node that has a key, and the key's slot. `None` while the slot is being moved.
+    /// Returns the index of the primary that serves a key, and the key's slot. `None` while the slot is being moved.
     pub async fn home(&self, key: &str) -> Option<(usize, u16)> {
         let reply = self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).await;
         let slot = u16::try_from(reply.as_int()).ok()?;
@@ -188,8 +188,8 @@ impl RedisCluster {
         self.agrees().await;
     }
 
-    /// Makes the replica of a primary take over after the replica has missed all writes for this time. Waits until the old primary follows
-    /// the new one.
+    /// Makes the replica of a primary take over after the replica has missed all writes for the time `behind`. Waits until the old primary
+    /// follows the new one.
     pub async fn promote_behind(&self, primary: usize, behind: Duration) {
         let replica = &self.nodes[Self::partner(primary)];
         // With a wrong login, the replica's link to its primary stays down.

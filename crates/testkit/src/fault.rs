@@ -12,8 +12,8 @@ use tokio::{
 
 use crate::listener::Listener;
 
-/// A TCP proxy with switches for faults. A switch acts at once, on open connections too. The proxy starts without any fault, and its
-/// connections end when it is dropped.
+/// A TCP proxy with switches for faults. A switch acts at once, on open connections too. The proxy starts without any fault. When the proxy
+/// is dropped, its connections end.
 #[derive(Debug)]
 pub struct FaultProxy {
     listener: Listener,
@@ -110,7 +110,7 @@ impl FaultProxy {
         self.listener.reopen();
     }
 
-    /// Returns the number of connections that it has ever accepted.
+    /// Returns the number of connections that the proxy has ever accepted.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }
@@ -225,7 +225,7 @@ async fn flowing(switches: &mut Watch, way: Way) -> Faults {
 
 const CHUNK: usize = 16 * 1024;
 
-/// Most chunks on their way in one direction: enough that a delay does not slow the sender down.
+/// The most chunks that are on their way in one direction: enough that a delay does not slow the sender down.
 const QUEUE: usize = 1024;
 
 #[cfg(test)]

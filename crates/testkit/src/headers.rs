@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-/// Returns the one value of a header. Panics if there are several.
+/// Returns the value of a header. Panics if the header has several values, or if the value is not text.
 pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values

@@ -38,7 +38,7 @@ impl Message {
         status_of(&self.start).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Returns the one value of a header. The case of its name does not matter. Panics if there are several values.
+    /// Returns the value of a header. The case of its name does not matter. Panics if the header has several values.
     pub fn header(&self, name: &str) -> Option<&str> {
         let values = self.all(name);
         assert!(
@@ -70,7 +70,7 @@ impl Message {
         Ok(requests)
     }
 
-    /// Reads all responses of a closed connection from these bytes. Answers to HEAD are not possible, because the length in such an answer
+    /// Reads all responses of a closed connection from these bytes. This function cannot read answers to HEAD: their `Content-Length`
     /// counts a body that is not sent.
     pub fn responses(mut bytes: &[u8]) -> Result<Vec<Self>, Malformed> {
         let mut responses = Vec::new();

@@ -2,8 +2,8 @@
 //!
 //! This crate uses no code of tidegate. Its servers and proxies run on ports of 127.0.0.1 that the system picks, and end when their guards
 //! are dropped. So tests are independent and may run at the same time. The crate needs Linux.
-//! - [`RedisServer`]: a real redis-server in its own folder, which a test can stop, restart and pause. It returns a [`Reply`] to any
-//!   command.
+//! - [`RedisServer`]: a real redis-server in its own folder, which a test can stop, restart and pause. A test can send any command to it,
+//!   and gets the [`Reply`].
 //! - [`RedisCluster`] and [`RedisSentinels`]: several servers that watch over each other; [`TlsRedis`] and [`Authority`]: a server that
 //!   speaks TLS, and its certificates.
 //! - [`Upstream`]: a server with a handler, of HTTP/1.1 or HTTP/2, plain or over TLS, which records every request that arrived.
@@ -13,10 +13,11 @@
 //! - [`FaultProxy`]: a TCP proxy that delays, holds back or loses bytes, and cuts or refuses connections, when a test asks for it.
 //! - [`RedisProxy`]: a proxy that understands RESP. It loses, delays or cuts one script call, or the reply to it.
 //! - [`Load`]: requests at a fixed rate, even if answers are slow; [`Shots`]: the results of these requests.
-//! - [`Process`]: a guard for a child process: its lines, signals, exit and memory.
+//! - [`Process`]: a child process that ends with its guard. A test reads its output and memory, sends signals, and waits for its exit.
 //! - [`Port`]: a port that stays reserved for one server while the server does not run; [`Silent`]: a port that never answers.
 //! - [`body`]: bodies for handlers and requests.
-//! - [`trials`]: random cases that are made from a seed. Many cases run at once. A case that breaks a promise is reduced to a smaller one.
+//! - [`trials`]: random cases that are made from a seed. Many cases run at once. A case that breaks a promise is reduced to a smaller case
+//!   that breaks the same promise.
 
 #![expect(
     clippy::unwrap_used,

@@ -42,9 +42,9 @@ pub struct Shot {
 pub struct Shots(pub Vec<Shot>);
 
 impl Load {
-    /// Sends `rate` requests a second over this number of connections, which stay open and use these servers in turn. `request` makes a
-    /// request from its number. A connection that waits for an answer sends its next request late, and `took` of that next request includes
-    /// the delay.
+    /// Sends `rate` requests a second over `connections` connections, which stay open and are spread over `servers` in turn. `request`
+    /// makes a request from the request's number. A connection that waits for an answer sends its next request late, and `took` of that
+    /// next request includes the delay.
     pub fn start<F>(servers: &[SocketAddr], rate: u32, connections: u32, request: F) -> Self
     where
         F: Fn(u64) -> Request<BoxBody> + Send + Sync + 'static,
@@ -103,7 +103,7 @@ impl Shot {
         }
     }
 
-    /// Returns the time at which its answer was complete, or failed.
+    /// Returns the time at which the answer was complete, or the request failed.
     pub fn answered(&self) -> Instant {
         self.due + self.took
     }

@@ -58,8 +58,8 @@ impl Process {
         }
     }
 
-    /// Starts or stops reading the output. While it is not read, the pipes of the output fill up. A read that already waits returns one
-    /// more line.
+    /// Starts or stops reading the output. While it is not read, the pipes of the output fill up. A read that already waits for a line
+    /// still stores that line.
     pub fn read_output(&self, reads: bool) {
         self.reads.send_replace(reads);
     }
@@ -94,7 +94,7 @@ impl Process {
             seen = lines.len();
             places.len() >= nth
         });
-        // The wait fails if both ends of its output are closed.
+        // `wait_for` also fails if both standard output and standard error have ended.
         if let Ok(Ok(lines)) = timeout(within, waiting).await {
             return lines[places[nth - 1]].clone();
         }
@@ -128,12 +128,12 @@ impl Process {
         }
     }
 
-    /// Returns the memory that it holds at the moment (`VmRSS`), in KiB.
+    /// Returns the memory that the process holds at the moment (`VmRSS`), in KiB.
     pub fn rss_kb(&self) -> u64 {
         self.status_kb("VmRSS:")
     }
 
-    /// Returns the most memory that it ever held (`VmHWM`), in KiB.
+    /// Returns the most memory that the process ever held (`VmHWM`), in KiB.
     pub fn peak_rss_kb(&self) -> u64 {
         self.status_kb("VmHWM:")
     }
@@ -145,7 +145,7 @@ impl Process {
         number.parse().unwrap()
     }
 
-    /// Returns the processor time that it has used.
+    /// Returns the processor time that the process has used.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap();
         // The name may contain any characters. After it, user and system time are fields 12 and 13, in hundredths of a second.
@@ -155,7 +155,7 @@ impl Process {
         Duration::from_millis(ticks * 10)
     }
 
-    /// Returns the number of files and sockets that it has open.
+    /// Returns the number of files and sockets that the process has open.
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id))
             .expect("it has ended")

@@ -78,7 +78,7 @@ impl Action {
 }
 
 impl RawUpstream {
-    /// Starts a server, from within a tokio runtime. After bytes that are no strict request, it closes the connection, and
+    /// Starts a server, from within a tokio runtime. After bytes that are no strict HTTP/1.1 request, the server closes the connection, and
     /// [`malformed`](Self::malformed) has these bytes.
     pub fn start(when: When, script: impl Fn(Turn) -> Vec<Action> + Send + Sync + 'static) -> Self {
         let script = Arc::new(script);
@@ -107,7 +107,7 @@ impl RawUpstream {
         Self::start(When::Request, move |_| vec![answer.clone()])
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address that the server listens on.
     pub fn addr(&self) -> SocketAddr {
         self.listener.addr()
     }

@@ -19,7 +19,8 @@ use crate::Message;
 pub struct RawClient {
     stream: TcpStream,
     unread: Vec<u8>,
-    /// Whether a send failed. The system reports a reset only once, so a read after a failed send returns a close in place of the reset.
+    /// Whether a send failed. The system reports a reset only once. If a send got the report, the next read sees only a close, which then
+    /// counts as [`End::Reset`].
     broken: bool,
 }
 
@@ -54,7 +55,7 @@ impl RawClient {
         }
     }
 
-    /// Connects, sends all these bytes, and reads until the other side closes or the time is over.
+    /// Connects, sends all these bytes, and reads until the other side closes or the time `within` is over.
     pub async fn exchange(
         addr: SocketAddr,
         bytes: impl AsRef<[u8]>,
@@ -66,7 +67,7 @@ impl RawClient {
         client.read_to_close(within).await
     }
 
-    /// Returns this end's own address.
+    /// Returns the client's own address.
     pub fn local_addr(&self) -> SocketAddr {
         self.stream.local_addr().unwrap()
     }
@@ -128,7 +129,7 @@ impl RawClient {
         }
     }
 
-    /// Reads all bytes until the other side closes or the time is over.
+    /// Reads all bytes until the other side closes or the time `within` is over.
     pub async fn read_to_close(&mut self, within: Duration) -> (Vec<u8>, End) {
         let deadline = Instant::now() + within;
         let end = loop {
@@ -144,7 +145,7 @@ impl RawClient {
     }
 }
 
-/// Connects, from the address `from` of this machine or from any.
+/// Connects from the local address `from`. If `from` is `None`, the system picks the address.
 pub(crate) async fn dial(from: Option<IpAddr>, addr: SocketAddr) -> io::Result<TcpStream> {
     let socket = if addr.is_ipv4() {
         TcpSocket::new_v4()

@@ -84,12 +84,12 @@ impl RedisServer {
         }
     }
 
-    /// Returns the port that it listens on.
+    /// Returns the port that the server listens on.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address that the server listens on.
     pub fn addr(&self) -> SocketAddr {
         self.port.addr()
     }
@@ -99,7 +99,7 @@ impl RedisServer {
         format!("redis://{}", self.addr())
     }
 
-    /// Returns the folder that it works in.
+    /// Returns the folder that the server works in.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }

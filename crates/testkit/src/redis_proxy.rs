@@ -25,26 +25,26 @@ pub struct RedisProxy {
     board: Arc<Board>,
 }
 
-/// The fault of one call of a script (EVAL, EVALSHA) or of its reply.
+/// A fault that strikes one script call (EVAL, EVALSHA), or the reply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFault {
-    /// The call never arrives, and the connection is reset.
+    /// The call never reaches Redis, and the connection is reset.
     Unsent,
-    /// The call, and all commands after it on the connection, arrive later by this time.
+    /// The call, and all commands after it on the connection, reach Redis later by this time.
     SentLate(Duration),
-    /// Half of the call arrives, and then the connection is reset.
+    /// Half of the call reaches Redis, and then the connection is reset.
     HalfSent,
     /// The script runs, its reply is lost, and the connection is reset.
     Unanswered,
-    /// The script runs, half of its reply arrives, and then the connection is reset.
+    /// The script runs, half of its reply reaches the client, and then the connection is reset.
     HalfAnswered,
-    /// The script runs. Its reply, and all replies after it on the connection, arrive later by this time.
+    /// The script runs. Its reply, and all replies after it on the connection, reach the client later by this time.
     AnsweredLate(Duration),
-    /// The call never arrives, and its reply is this error.
+    /// The call never reaches Redis, and the proxy replies with this error.
     Refused(&'static str),
 }
 
-/// Sent in place of a call that never arrives, so that replies keep their order.
+/// The command that the proxy sends in place of a [`CallFault::Refused`] call, so that Redis sends one reply for each command.
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ struct Board {
 
 #[derive(Debug, Default)]
 struct Faults {
-    // Each fault has the number of calls that pass before it.
+    // Each fault, with the number of script calls that pass before the fault strikes one.
     planned: Vec<(usize, CallFault)>,
     struck: Vec<SystemTime>,
 }
@@ -84,7 +84,7 @@ impl RedisProxy {
         self.listener.addr()
     }
 
-    /// Plans this fault for one script call on any connection, after `skip` other calls.
+    /// Plans this fault for one script call on any connection, after `skip` other script calls.
     pub fn strike(&self, skip: usize, fault: CallFault) {
         self.board
             .faults
@@ -177,7 +177,7 @@ async fn carry(mut client: TcpStream, server: SocketAddr, board: Arc<Board>) {
     server.set_zero_linger().ok();
 }
 
-/// Forwards commands. Queues the faults for their replies, in the order of the commands.
+/// Forwards commands. For each command, queues the fault of its reply, or `None`.
 async fn commands(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{RedisServer, redis::eventually};
 
-/// The name of the primary for the sentinels.
+/// The name of the primary in the configuration of the sentinels.
 const SERVICE: &str = "main";
 
 /// Three servers and three sentinels, which all end when this is dropped.
@@ -45,7 +45,7 @@ impl RedisSentinels {
         all
     }
 
-    /// Returns `redis-sentinel://…` with all sentinels, the given one first.
+    /// Returns `redis-sentinel://…` with all sentinels, and with sentinel `first` at the front.
     pub fn url(&self, first: usize) -> String {
         let count = self.sentinels.len();
         let hosts: Vec<String> = (0..count)
@@ -81,7 +81,7 @@ impl RedisSentinels {
     }
 
     async fn is_in_order(&self) -> bool {
-        // Sentinels may make another server the primary at any time.
+        // Sentinels may make another server the primary at any time, so each call looks up the primary again.
         let primary = self.primary().await;
         for sentinel in &self.sentinels {
             if named_by(sentinel, &self.servers).await.port() != primary.port() {
@@ -102,7 +102,7 @@ impl RedisSentinels {
         true
     }
 
-    /// Whether all is in order, and each sentinel has found all replicas and the other sentinels.
+    /// Whether [`in_order`](Self::in_order) has no reason to wait, and each sentinel has found all replicas and the other sentinels.
     pub async fn know_all(&self) -> bool {
         for sentinel in &self.sentinels {
             for others in ["num-slaves", "num-other-sentinels"] {
@@ -144,7 +144,7 @@ impl RedisSentinels {
         self.another_than(before).await;
     }
 
-    /// Fails over like [`fail_over`](Self::fail_over), to a replica that has missed all writes for this time.
+    /// Fails over like [`fail_over`](Self::fail_over), to a replica that has missed all writes for the time `behind`.
     pub async fn fail_over_behind(&self, behind: Duration) {
         let primary = self.primary().await;
         let others = || {
@@ -213,7 +213,7 @@ async fn named_by<'a>(sentinel: &RedisServer, servers: &'a [RedisServer]) -> &'a
     primary.expect("the sentinels know another primary")
 }
 
-/// Whether a sentinel's data on the primary has a field with such a value.
+/// Whether a sentinel's data on the primary has the field `name`, with a value for which `is_so` returns true.
 async fn has_field(sentinel: &RedisServer, name: &str, is_so: impl Fn(&str) -> bool) -> bool {
     let reply = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).await;
     let mut fields = reply.as_array().chunks(2);

@@ -39,7 +39,7 @@ impl SteppedClock {
 
     /// Returns the environment that makes a program use this clock. Only the time of day is stepped. Timers are not affected.
     pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
-        // jemalloc reads the time before the library can answer. So libc allocates the memory.
+        // The allocator jemalloc reads the time before the library can answer, so the server uses the allocator of libc.
         let preloaded = format!("{}:libc.so.6", library().display());
         [
             ("LD_PRELOAD", preloaded.into()),

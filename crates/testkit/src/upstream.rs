@@ -59,7 +59,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Returns the one value of a header. Panics if there are several, or if it is not text.
+    /// Returns the value of a header. Panics if the header has several values, or if the value is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         only(&self.headers, name)
     }
@@ -157,7 +157,7 @@ impl Upstream {
         })
     }
 
-    /// Returns the address that it serves.
+    /// Returns the address that the upstream listens on.
     pub fn addr(&self) -> SocketAddr {
         self.listener.addr()
     }
@@ -189,7 +189,7 @@ impl Upstream {
         }
     }
 
-    /// Returns the number of connections that were ever opened to it.
+    /// Returns the number of connections that were ever opened to the upstream.
     pub fn connections(&self) -> usize {
         self.listener.accepted()
     }

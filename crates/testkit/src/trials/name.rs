@@ -9,13 +9,13 @@ use std::str::FromStr;
 pub struct Name {
     /// The seed.
     pub seed: u64,
-    /// Limits that are left out.
+    /// The indices of limits that are left out.
     pub limits: BTreeSet<usize>,
-    /// Pieces of work that are left out.
+    /// The indices of pieces of work that are left out.
     pub work: BTreeSet<usize>,
-    /// Faults that are left out.
+    /// The indices of faults that are left out.
     pub faults: BTreeSet<usize>,
-    /// Extras that are left out.
+    /// The indices of extras that are left out.
     pub extras: BTreeSet<usize>,
 }
 

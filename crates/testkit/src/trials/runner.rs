@@ -21,7 +21,7 @@ const SHRINK: &str = "TIDEGATE_SHRINK";
 /// The variable with the name of one trial.
 const TRIAL: &str = "TIDEGATE_TRIAL";
 
-/// Most runs of a trial to confirm its finding.
+/// The most runs of a trial to confirm its finding.
 const AGAIN: usize = 5;
 
 /// The trials of one test binary.
@@ -29,9 +29,9 @@ const AGAIN: usize = 5;
 pub struct Runner {
     /// The crate of the test binary `trials`.
     pub package: &'static str,
-    /// Number of trials that run at once. It may exceed the number of processors, because trials mostly wait.
+    /// The number of trials that run at once. This number may exceed the number of processors, because trials mostly wait.
     pub at_once: usize,
-    /// The time for fresh trials if the environment has no number of them.
+    /// The time for which fresh trials run if `TIDEGATE_TRIALS` is not set.
     pub time: Duration,
 }
 
@@ -40,7 +40,7 @@ pub fn first_seed() -> u64 {
     number(SEED).unwrap_or_else(now)
 }
 
-/// Returns the number of fresh trials, if the environment has one.
+/// Returns the number of fresh trials, if `TIDEGATE_TRIALS` is set.
 pub fn count() -> Option<u64> {
     number(TRIALS)
 }
@@ -95,7 +95,7 @@ impl Runner {
         self.fail_for(findings, &servers).await;
     }
 
-    /// Runs the trial that the environment names, if there is one.
+    /// Runs the trial that `TIDEGATE_TRIAL` names. Without this variable, runs no trial.
     ///
     /// # Panics
     ///

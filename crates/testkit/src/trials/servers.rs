@@ -1,5 +1,5 @@
-//! The redis-servers of all trials. Many trials share some of them, with different keys. Others belong to one trial at a time, because a
-//! fault strikes the whole server.
+//! The redis-servers of all trials. Many trials share one server, with different keys. All other servers belong to one trial at a time,
+//! because a fault strikes the whole server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,18 +29,18 @@ pub struct Servers {
 /// The server or servers of one trial.
 #[derive(Debug)]
 pub enum Taken {
-    /// A server of many trials.
+    /// A server that many trials share.
     Shared(Arc<RedisServer>),
     /// A server of this trial alone.
     Own(Arc<RedisServer>),
     /// A server of this trial alone, with a clock of its own.
     WithClock(Arc<RedisServer>),
-    /// A cluster. Other trials that need it wait for the guard.
+    /// A cluster. Other trials that need a cluster wait until this guard is dropped.
     Cluster(
         Arc<RedisCluster>,
         OwnedMutexGuard<Option<Arc<RedisCluster>>>,
     ),
-    /// A primary with its replicas and sentinels. Other trials that need them wait for the guard.
+    /// A primary with its replicas and sentinels. Other trials that need sentinels wait until this guard is dropped.
     Sentinels(
         Arc<RedisSentinels>,
         OwnedMutexGuard<Option<Arc<RedisSentinels>>>,
@@ -56,7 +56,7 @@ impl Taken {
         }
     }
 
-    /// Returns the cluster, if it is one.
+    /// Returns the cluster, if the trial has one.
     pub const fn cluster(&self) -> Option<&Arc<RedisCluster>> {
         match self {
             Self::Cluster(cluster, _) => Some(cluster),
@@ -64,7 +64,7 @@ impl Taken {
         }
     }
 
-    /// Returns the servers with their sentinels, if there are any.
+    /// Returns the servers with their sentinels, if the trial has sentinels.
     pub const fn sentinels(&self) -> Option<&Arc<RedisSentinels>> {
         match self {
             Self::Sentinels(sentinels, _) => Some(sentinels),
@@ -72,7 +72,7 @@ impl Taken {
         }
     }
 
-    /// Returns the addresses of all its servers.
+    /// Returns the addresses of all redis-servers of the trial.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         match self {
             Self::Shared(redis) | Self::Own(redis) | Self::WithClock(redis) => vec![redis.addr()],
@@ -84,7 +84,7 @@ impl Taken {
     }
 }
 
-/// Longest wait until sentinels are in order. After it, new sentinels replace them.
+/// The longest wait until the sentinels are in order. After this time, new sentinels replace them.
 const IN_ORDER: Duration = Duration::from_secs(15);
 
 /// Options of a server that puts writes into a file before it answers them, so that it loses no data when it is killed.

@@ -8,11 +8,11 @@ use super::name::Name;
 use super::servers::Servers;
 use super::trial::{Trial, judged};
 
-/// The longest time for one finding.
+/// The longest time for the reduction of one finding.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Number of runs that a smaller trial must pass to count as a trial without the finding. One run is too few, because the result of a run
-/// does not depend on the seed alone.
+/// The number of runs that a smaller trial must pass to count as a trial without the finding. One run is too few, because the result of a
+/// run does not depend on the seed alone.
 const TRIES: usize = 3;
 
 /// Returns the smallest trial found that breaks the same promise.

@@ -1,4 +1,4 @@
-//! A trial, as far as the runner uses it.
+//! The interface of trials to the runner.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ pub trait Trial: Send + Sized + 'static {
     /// Sums over many trials.
     type Figures: Figures<Self>;
 
-    /// Runs the trial of this name, and judges it.
+    /// Runs the trial of this name, and judges the result.
     fn run(name: Name, servers: Arc<Servers>) -> impl Future<Output = Self> + Send;
 
     /// Returns a trial that ended with a panic, which is a finding.
     fn panicked(name: &Name, panic: String) -> Self;
 
-    /// Returns its name.
+    /// Returns the name of the trial.
     fn name(&self) -> &Name;
 
-    /// Returns the numbers of its parts, without the parts left out. The seed does not matter.
+    /// Returns the indices of the parts that ran, without the parts left out. The runner ignores the seed in the result.
     fn parts(&self) -> Name;
 
-    /// Returns the names of the promises that it broke, in the order of its breaches.
+    /// Returns the names of the promises that the trial broke, in the order of its breaches.
     fn broken(&self) -> Vec<&'static str>;
 
-    /// Drops the breaches of all other promises.
+    /// Drops the breaches of all promises but this one.
     fn keep_only(&mut self, promise: &'static str);
 
     /// Returns each breach in one line.

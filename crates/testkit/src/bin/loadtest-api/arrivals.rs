@@ -1,4 +1,4 @@
-//! The record of arrivals: a proof that does not use the gateway's own counters.
+//! The record of arrivals: a proof of the requests that the gateway let through, independent of the gateway's own counters.
 //!
 //! A line has five columns, separated by tabs. The first two are the time of arrival and the time of sending (`X-Sent-At`, by the client),
 //! both in microseconds since the epoch. The third is the client, by the gateway's name for it (`X-Client-Id`). The fourth is the path. The
@@ -17,14 +17,14 @@ use http::Request;
 /// The longest time for which a line waits in memory.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The file, if there is one. A line is copied into memory, and all lines are written several times a second.
+/// The file of arrivals, if the command line names one. A new line is kept in memory, and all new lines are written several times a second.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     file: Option<Mutex<BufWriter<File>>>,
 }
 
 impl Arrivals {
-    /// Begins a new file.
+    /// Creates the file, and replaces an older file. Without a `path`, no arrivals are recorded.
     pub(crate) fn open(path: Option<&Path>) -> io::Result<Self> {
         let file = path.map(File::create).transpose()?;
         Ok(Self {
@@ -45,7 +45,8 @@ impl Arrivals {
             u8::from(taken),
         );
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        // After an error the line stays in memory, and the next write returns the error.
+        // A full buffer is flushed first. If the flush fails, earlier lines stay buffered, but this line may be lost. `write` flushes
+        // again, and returns an error if the file still cannot be written.
         _ = file.write_all(line.as_bytes());
     }
 
