@@ -1,4 +1,4 @@
-//! Takes over the terminal. Restores it whenever the program ends.
+//! Takes over the terminal. Restores the terminal when the program ends, even by a signal or a panic.
 
 #[cfg(test)]
 mod tests;

@@ -53,7 +53,7 @@ pub(crate) fn right(text: &str, columns: usize) -> String {
     room + &cell
 }
 
-/// Wraps a text into lines of at most `columns`. Words stay whole if they fit into a line.
+/// Wraps a text into lines of at most `columns`. Breaks a word only if the word does not fit into a line.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);
     let mut lines = vec![String::new()];
