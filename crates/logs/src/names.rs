@@ -78,7 +78,7 @@ impl Names {
         Place(usize::from(next) + 1)
     }
 
-    /// Returns the meaning of this name, and the place after it. Adds a new name.
+    /// Returns the meaning of this name, and the place after it. If the name is new, adds it to the table.
     pub(crate) fn find(&mut self, place: Place, text: &[u8]) -> (Meaning, Place) {
         let number = self.entries.iter().position(|name| *name.text == *text);
         let at = match number {
@@ -303,7 +303,7 @@ fn caddy(name: &str) -> Option<Meaning> {
     })
 }
 
-/// Returns the meaning of a member of `request`. `client_ip` is the client's address, also if the request came through a proxy that Caddy
+/// Returns the meaning of a member of `request`. `client_ip` is the client's address, even if the request came through a proxy that Caddy
 /// trusts.
 fn caddy_request(name: &str) -> Option<Meaning> {
     Some(match name {

@@ -121,8 +121,8 @@ impl Span {
 }
 
 impl Record {
-    /// Sets the resolution of a time with a fraction to a millisecond, if it is coarser. Writers leave out zeros at the end of a number, so
-    /// few digits do not show a coarse time.
+    /// If a time has a fraction, sets its resolution to a millisecond or finer. Writers leave out zeros at the end of a number, so a
+    /// fraction with few digits may be exact.
     pub(crate) fn complete_fraction(&mut self, meaning: Meaning) {
         let time = match meaning {
             Meaning::Start => &mut self.started,

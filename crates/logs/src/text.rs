@@ -56,7 +56,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Resolves escapes. Text that only looks like an escape stays as it is.
+/// Resolves escapes. Text that only looks like an escape is copied unchanged.
 fn resolved(raw: &[u8], escape: Escape) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
