@@ -35,7 +35,7 @@ pub(crate) struct Gunzip {
 enum Place {
     /// In the first ten bytes of a member. Holds the number of bytes read.
     Start(u8),
-    /// In the length of the extra field. Holds its first byte, if that was read.
+    /// In the length of the extra field. Holds the first byte of the length, if that byte was read.
     ExtraLength(Option<u8>),
     /// In the extra field. Holds the number of bytes left.
     Extra(u16),

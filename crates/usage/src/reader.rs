@@ -9,7 +9,7 @@ use crate::path::JsonPath;
 
 /// The number of decompressed bytes after which [`BodyReader::read_step`] returns.
 const STEP: u64 = 256 << 10;
-/// The number of compressed bytes between two checks of `STEP`. They expand to about 500 KiB at most.
+/// The number of compressed bytes between two checks of `STEP`. This number of bytes expands to about 500 KiB at most.
 const SLICE: usize = 512;
 
 /// A reader of the numbers at given paths in a body.
@@ -129,7 +129,7 @@ fn is_events(content_type: &str) -> Result<bool, Unreadable> {
     if kind.eq_ignore_ascii_case("text") && subtype.eq_ignore_ascii_case("event-stream") {
         return Ok(true);
     }
-    // A body of one of these types may have several documents, with or without line feeds between them. The scanner reads all of them.
+    // A body of such a type may have several JSON documents, with or without line feeds between them. The scanner reads all of them.
     let json = ["json", "x-ndjson", "ndjson", "jsonl", "x-jsonlines"];
     let is_named = kind.eq_ignore_ascii_case("application")
         && json.iter().any(|name| subtype.eq_ignore_ascii_case(name));
