@@ -38,7 +38,7 @@ use crate::{
     raw_client::dial,
 };
 
-/// The headers that any response may have. A test announces further headers with [`Client::knows`].
+/// The headers that any response may have. A test announces further headers to its [`Client`].
 const NAMES: [&str; 13] = [
     "content-type",
     "content-length",

@@ -100,7 +100,7 @@ impl FaultProxy {
         self.switch(|switches| switches.strandings += 1);
     }
 
-    /// Refuses new connections from now on. Open connections stay.
+    /// Refuses new connections from now on. Open connections stay open.
     pub async fn refuse(&self) {
         self.listener.close().await;
     }

@@ -72,7 +72,7 @@ impl Listener {
         });
     }
 
-    /// Refuses new connections from now on. Open connections stay.
+    /// Refuses new connections from now on. Open connections stay open.
     pub(crate) async fn close(&self) {
         let accepting = self.accepting.lock().unwrap().take();
         if let Some(accepting) = accepting {

@@ -104,7 +104,7 @@ impl RedisServer {
         self.dir.path()
     }
 
-    /// Kills the server (`kill -9`) and waits for its end. Its folder and its port stay, and connections are refused.
+    /// Kills the server (`kill -9`) and waits for its end. The folder is kept, the port stays reserved, and new connections are refused.
     pub fn stop(&self) {
         if let Some(mut child) = self.child.lock().unwrap().take() {
             child.kill().unwrap();
@@ -136,7 +136,7 @@ impl RedisServer {
         }
     }
 
-    /// Freezes the server (SIGSTOP). Open connections stay, and clients can open new ones, but the server answers no command.
+    /// Freezes the server (SIGSTOP). Open connections stay open, and clients can open new connections, but the server answers no command.
     pub async fn pause(&self) {
         let id = self.id();
         signal(id, "STOP");

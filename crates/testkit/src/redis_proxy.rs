@@ -119,7 +119,7 @@ impl RedisProxy {
             .send_modify(|switches| switches.resets += 1);
     }
 
-    /// Refuses new connections from now on. Open connections stay.
+    /// Refuses new connections from now on. Open connections stay open.
     pub async fn refuse(&self) {
         self.listener.close().await;
     }

@@ -1,4 +1,4 @@
-//! Reduces a trial with a finding. Leaves out work, faults, limits and extras while the finding stays.
+//! Reduces a trial with a finding. Leaves out work, faults, limits and extras while the trial still has the finding.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
