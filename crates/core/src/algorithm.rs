@@ -4,7 +4,7 @@ use crate::{Calendar, Counter, Micros, Mode, Numbers, QuotaError, Verdict, Windo
 
 /// An algorithm of a limit: [`check`](Self::check) decides, and [`commit`](Self::commit) charges.
 ///
-/// The `Default` of a state is fresh: it has no used units. A cost that is checked has at least 1 unit and at most [`Algorithm::capacity`].
+/// The `Default` of a state is the state of a key without used units. [`check`](Self::check) takes costs from 1 to [`Algorithm::capacity`].
 pub trait Algorithm {
     /// The record of used units, per key.
     type State: Default;
@@ -24,9 +24,9 @@ pub trait Algorithm {
     /// Returns the most units that can be admitted at once: the limit that a client sees.
     fn capacity(&self) -> u64;
 
-    /// Decides whether a cost fits. The check changes the state only if the clock stepped back, so that a stamp is more than a
-    /// [period](Self::period) after `now`. The check moves this stamp back, because the client would otherwise be refused until the clock
-    /// catches up.
+    /// Decides whether a cost fits. The check changes the state only if the clock stepped back and a stamp is now more than a
+    /// [period](Self::period) after `now`. It moves such a stamp back, because otherwise the client would be refused until the clock
+    /// reaches the stamp.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 
     /// Charges a cost that [`Algorithm::check`] allowed at the same `now`, and updates the verdict's numbers.
@@ -42,8 +42,8 @@ pub trait Algorithm {
     /// Returns the used units beyond the capacity; 0 if there are none.
     fn excess(&self, state: &Self::State, now: Micros) -> u64;
 
-    /// Returns the us in which `units` used units become free, if this time depends only on their number. `None` if it depends on the time
-    /// of their charge. Such units are free at [`counts_until`](Self::counts_until) at the latest.
+    /// Returns the time in which `units` used units become free, in us. `None` if the units become free at a time that depends on when they
+    /// were charged: [`counts_until`](Self::counts_until) returns the latest such time.
     fn time(&self, _units: u64) -> Option<Micros> {
         None
     }
@@ -54,8 +54,8 @@ pub trait Algorithm {
     /// Returns the quota's numbers as arguments of its script (lua/README.md). `now` is the time by Redis's clock.
     fn numbers(&self, now: Micros) -> Numbers;
 
-    /// Returns the window, the lease of `concurrency`, or the time in which a full bucket is paid off, in us. A client that uses a limit
-    /// evenly uses its whole capacity in this time.
+    /// Returns the quota's period, in us: the length of the window, the lease of `concurrency`, or the time in which a full bucket is paid
+    /// off. A client that sends requests evenly can use the whole capacity once per period.
     fn period(&self) -> Micros;
 
     /// Returns the time from which a charge that was made at `at` no longer counts, even if it filled the capacity.
@@ -81,7 +81,7 @@ pub trait Algorithm {
         None
     }
 
-    /// Returns the windows of an algorithm that counts in windows of one length. Several gateways can add up their counts of one window.
+    /// Returns the windows of an algorithm that counts in windows of equal length, so that gateways can add up their counts of a window.
     /// `None` for every other algorithm.
     fn counter(&self) -> Option<Counter> {
         None
@@ -125,8 +125,8 @@ pub trait Algorithm {
         true
     }
 
-    /// Divides the capacity by `parts`, which is at least 1. The result is rounded down, but to no less than 1 unit. All shares together
-    /// admit no more than the whole, unless there are more parts than units.
+    /// Divides the capacity by `parts`, which is at least 1. The result is rounded down, but to no less than 1 unit. The shares of all
+    /// gateways together admit no more than the undivided limit, unless there are more parts than units.
     #[must_use]
     fn divided(&self, parts: u64) -> Self
     where

@@ -17,8 +17,8 @@ pub struct Block {
 impl Block {
     /// Applies a block that ends at `until` (0: no block) to the verdict.
     ///
-    /// A block that would last longer than `span` is cut to `span`. The cause is a clock that stepped back, or a shorter span after a
-    /// reload.
+    /// A block that would last more than `span` from `now` is cut to `span`. A block lasts too long if the clock stepped back, or if a
+    /// reload made `span` shorter.
     pub(crate) fn check(&self, until: &mut Micros, now: Micros, verdict: &mut Verdict) {
         *until = (*until).min(now + self.span);
         let left = until.saturating_sub(now);
@@ -38,7 +38,7 @@ impl Block {
         }
     }
 
-    /// Sets the verdict's numbers: no units are left for `left` us.
+    /// Sets the numbers of a verdict that a block refuses: `remaining` is 0, and `reset` and `retry_after` are at least `left` us.
     fn tell(&self, left: Micros, verdict: &mut Verdict) {
         verdict.remaining = 0;
         verdict.reset = verdict.reset.max(left);

@@ -59,8 +59,8 @@ impl Algorithm for CalendarWindow {
         self.counts_until(state.start)
     }
 
-    /// Returns the limit, the start of a window, and the ends of this window and the next two, in us. The time by Redis's clock is in the
-    /// first or second window if `now` is wrong by less than a second, and by less than half a window.
+    /// Returns the limit, the start of a window, and the ends of this window and the next two, in us. The first or second of these windows
+    /// contains the time by Redis's clock, if `now` differs from that time by less than a second and by less than half a window.
     fn numbers(&self, now: Micros) -> Numbers {
         let [start, end, _] = self.calendar.windows(now);
         let early = ((end - start) / 2).min(LEEWAY);

@@ -1,11 +1,11 @@
 //! The debt of a token bucket or of a leaky bucket, which is paid off continuously.
 //!
-//! A debt is counted in parts of a unit of cost. A unit has `weight` parts, and `pay` parts are paid off each microsecond. So a
-//! rate of n per P is exact in integers: `weight / pay = P / n`.
+//! A debt is counted in parts of a unit of cost. A unit has `weight` parts, and `pay` parts are paid off each microsecond. So a rate of n
+//! units per P microseconds is exact in integers: `weight / pay = P / n`.
 //!
 //! A cost that is set by a response may bring the debt above the capacity. While the debt is above the capacity, no request is admitted. A
-//! debt is bounded, so that it stays exact in integers. [`Meter::new`] chooses weights that leave room for a thousand times the capacity,
-//! where the rate allows that.
+//! debt is bounded, so that it stays exact in integers. [`Meter::new`] chooses a weight with which a debt of a thousand times the capacity
+//! is still exact, if the rate allows such a weight.
 //!
 //! If the quota changes, the debt keeps its units, and is paid off at the new rate from the time when it was last written.
 //!
@@ -26,7 +26,7 @@ pub struct Debt {
     pub owed: u64,
     /// The time at which the debt was last written, in us.
     pub at: Micros,
-    /// The number of parts of a unit of cost. It is 0 only in a fresh state.
+    /// The number of parts per unit of cost with which `owed` was written. It is 0 only in the state of a key without charges.
     pub weight: u64,
 }
 
@@ -94,7 +94,7 @@ impl Meter {
     }
 
     /// Returns the `retry_after` of `cost`, given the refusal of a smaller cost ([`crate::Algorithm::wait_of`]). The whole capacity fits at
-    /// the refusal's `reset`. A cost below the capacity fits earlier, by the time in which the difference is paid off.
+    /// the refusal's `reset`. A cost that is d units below the capacity fits earlier, by the time in which d units are paid off.
     pub(crate) fn wait_of(&self, cost: u64, smaller: &Verdict) -> Micros {
         let room = self.capacity.saturating_sub(cost) * self.weight / self.pay;
         smaller.retry_after.max(smaller.reset.saturating_sub(room))
@@ -102,7 +102,7 @@ impl Meter {
 
     /// Decides whether `cost` fits, as [`crate::Algorithm::check`].
     pub(crate) fn check(&self, debt: &mut Debt, cost: u64, now: Micros) -> Verdict {
-        // The clock stepped back by more than a period: the stamp is moved, and the debt is kept.
+        // The clock stepped back by more than a period: `at` is moved back to `now`, and the owed parts are kept.
         if debt.at > now + self.full {
             debt.at = now;
         }
@@ -148,15 +148,15 @@ impl Meter {
         debt.at + self.weighed(debt).div_ceil(self.pay)
     }
 
-    /// Returns the largest possible debt, in parts. A larger debt is cut to this bound. A debt up to the bound is paid off within
-    /// [`MAX_SPAN`], and stays exact if it is rounded up to a multiple of `pay`.
+    /// Returns the most parts that a debt can have. A charge cuts a larger debt to this number. Such a debt is paid off within
+    /// [`MAX_SPAN`], and is still below 2^53 when rounded up to a multiple of `pay`.
     fn most_owed(&self) -> u64 {
         let exact = MAX_EXACT - self.pay;
         let longest = MAX_SPAN.saturating_mul(self.pay);
         exact.min(longest).max(self.capacity * self.weight)
     }
 
-    /// Returns the debt at `now`, and the time from which it is paid off: `now`, or the debt's own time if that is later.
+    /// Returns the parts that are owed at `now`, and the time at which their payment begins: `now`, or `debt.at` if that is later.
     fn owed(&self, debt: &Debt, now: Micros) -> (u64, Micros) {
         let owed = self.weighed(debt);
         let elapsed = now.saturating_sub(debt.at);
@@ -164,7 +164,7 @@ impl Meter {
         (owed.saturating_sub(paid), debt.at.max(now))
     }
 
-    /// Converts the debt, as it was written, to this meter's parts, rounded up.
+    /// Returns the parts that were owed at `debt.at`, converted to this meter's weight and rounded up.
     fn weighed(&self, debt: &Debt) -> u64 {
         weighed(debt.owed, debt.weight, self.weight, self.most_owed())
     }

@@ -15,7 +15,7 @@ pub struct Budget<'a> {
     pub observed: bool,
     /// The block that begins when the key exceeds the limit, if the limit has one.
     pub block: Option<Block>,
-    /// The time until which the key is refused. Without a block it is 0 or in the past.
+    /// The time until which a block refuses the key, in us. If no block is running, it is 0 or in the past.
     pub blocked_until: Micros,
     /// The time after which the request's hold lapses unless it is renewed, in us. `None` if the request is charged at once.
     pub lease: Option<Micros>,
@@ -63,7 +63,8 @@ impl<'a> Budget<'a> {
         }
         let left = verdict.remaining.saturating_sub(held);
         verdict.allowed = cost <= left;
-        // Only held units cause this refusal. Holds of `concurrency` do not set `settling`, because their requests run for an unknown time.
+        // A refusal is `settling` if the cost would fit without the held units. Refusals of `concurrency` are not, because its requests run
+        // for an unknown time.
         verdict.settling = !verdict.allowed && cost <= verdict.remaining && quota.lease().is_none();
         verdict.remaining = left;
         // The times are computed as if all held units were charged now.
@@ -107,8 +108,8 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Charges the reserved units of lapsed holds, unless a charge at the latest of these lapses would no longer count. The time of the
-    /// charge is `now`, because stamps never decrease.
+    /// Charges the reserved units of lapsed holds. If a charge at the time of the latest lapse would no longer count at `now`, no unit is
+    /// charged. The time of the charge is `now`, because stamps never decrease.
     fn charge_lapsed(&mut self, now: Micros) {
         let lease = self.lease.unwrap_or(Micros::MAX - now);
         let (units, lapse) = self.holds.sweep(lease, now);
@@ -122,13 +123,13 @@ impl<'a> Budget<'a> {
         if units == 0 {
             return;
         }
-        // The verdict is ignored: the check only moves stamps back if the clock stepped back.
+        // This check only moves stamps back after the clock stepped back. Its verdict is ignored.
         self.quota.check(&mut self.state, 1, now);
         self.quota.charge(&mut self.state, units, now);
     }
 
     /// Ends a hold: drops it, and charges the used units, whether or not they fit. Returns false if the hold is missing, because it has
-    /// already ended, was lost, or lapsed. The units of a lapsed hold were charged by a check.
+    /// already ended, was lost, or lapsed. If the hold lapsed, a check has already charged its units.
     pub fn end(&mut self, id: HoldId, used: u64, now: Micros) -> bool {
         let is_held = self.holds.end(id);
         if is_held {

@@ -2,11 +2,11 @@
 //!
 //! A decision takes a hold in place of a charge, under an ID that no request had before. The gateway renews the hold while the request
 //! runs, and takes it again if it is missing. The first end with this ID drops the hold and charges the used units. The end of a missing
-//! hold has no effect. So renewals and ends may be repeated.
+//! hold has no effect. So a gateway can safely send a renewal or an end twice.
 //!
 //! The next check of a key drops lapsed holds, and charges their reserved units. If the request of a lapsed hold still runs, its gateway
-//! takes the hold again, and the end charges the used units, too. Such a request may cost more than it used, but never less. `concurrency`
-//! charges no units.
+//! takes the hold again, and the end charges the used units, too. So a request whose hold lapsed may be charged more units than it used,
+//! but never fewer. `concurrency` charges no units.
 //!
 //! `lua/holds.lua` computes the same results.
 
@@ -81,8 +81,8 @@ impl KeyHolds {
         held.is_some_and(|held| held.find(id).is_ok())
     }
 
-    /// Drops the holds that have lapsed at `now`. Returns their units and their latest lapse. If the clock stepped back, cuts the holds, so
-    /// that none lasts longer than the greater of `lease` and its own lease.
+    /// Drops the holds that have lapsed at `now`. Returns their units and their latest lapse. If the clock stepped back, shortens holds
+    /// that would last too long: from `now`, each lasts at most `lease` or its own lease, whichever is longer.
     pub(crate) fn sweep(&mut self, lease: Micros, now: Micros) -> (u64, Micros) {
         let Some(held) = &mut self.0 else {
             return (0, 0);
@@ -121,7 +121,7 @@ impl KeyHolds {
             Ok(index) => {
                 let old = std::mem::replace(&mut held.entries[index], entry);
                 held.units -= old.hold.units;
-                // The clock stepped back, so the earliest and the latest lapse may have moved.
+                // The clock stepped back, so the earliest and the latest lapse may be wrong.
                 if lapse < old.lapse {
                     held.count();
                     return;

@@ -4,7 +4,7 @@
 //! clock, no store, no request and no configuration. State and time are arguments, and the result is a [`Verdict`].
 //!
 //! Decisions use only integers below 2^53, because Lua's numbers are doubles, which round larger integers. A quota whose products could
-//! leave that range is refused with a [`QuotaError`].
+//! reach 2^53 is refused with a [`QuotaError`].
 
 mod algorithm;
 mod block;

@@ -205,7 +205,7 @@ macro_rules! quota {
 }
 
 /// Calls the macro `$to` with one row for each algorithm. A row has the name of the algorithm and of its module, its type, and the type of
-/// its state. The row ends with the files of `lua/` that the algorithm's script needs beside `<name>.lua`.
+/// its state. The row ends with the files of `lua/` that the algorithm's script needs in addition to `<name>.lua`.
 #[macro_export]
 macro_rules! algorithms {
     ($to:ident) => {
@@ -224,8 +224,9 @@ macro_rules! algorithms {
 algorithms!(quota);
 
 impl Quota {
-    /// Returns the part of a key that follows the limit's name: the algorithm, and the window if there is one. A quota with another
-    /// algorithm or window has other keys. Every other number may change while the keys and their state stay.
+    /// Returns the part of a key that follows the limit's name: the algorithm, and the window if there is one. If a reload changes the
+    /// algorithm or the window, the limit has new keys. If it changes only other numbers, such as the capacity, the limit keeps its keys
+    /// and their state.
     pub fn kind(&self) -> String {
         match self.window_name() {
             None => self.algorithm().to_owned(),
@@ -233,8 +234,8 @@ impl Quota {
         }
     }
 
-    /// Returns a `reset` or `retry_after` in us, as if `units` were charged at `now` as well. `wait` is the value without these units.
-    /// Units above the capacity do not count.
+    /// Returns the `reset` or `retry_after` of a verdict, in us, as if `units` more were charged at `now`. `wait` is the verdict's value
+    /// before this charge. Units above the capacity do not lengthen the wait.
     pub(crate) fn later(&self, wait: Micros, units: u64, now: Micros) -> Micros {
         match self.time(units.min(self.capacity())) {
             Some(time) => wait + time,

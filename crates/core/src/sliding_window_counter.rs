@@ -82,7 +82,7 @@ impl SlidingWindowCounter {
     fn remaining(&self, pair: &WindowPair, now: Micros) -> u64 {
         let (steps, left) = (self.steps(), self.left(pair, now));
         let free = self.limit.saturating_sub(pair.current) * steps;
-        // A count beyond the limit may make the product inexact, so the condition divides instead.
+        // If `pair.previous` exceeds the limit, `pair.previous * left` may be inexact, so the condition divides instead.
         if pair.previous > 0 && left > free / pair.previous {
             return 0;
         }

@@ -52,7 +52,7 @@ impl Stamps {
         }
     }
 
-    /// Returns the units of the entries from `first` to before `end`.
+    /// Returns the units of the entries from index `first` to index `end - 1`.
     fn units(&self, first: usize, end: usize) -> u64 {
         (end - first) as u64 + self.extra_before(end) - self.extra_before(first)
     }
@@ -74,8 +74,8 @@ impl Stamps {
         }
     }
 
-    /// Replaces all entries ahead of `now` by one entry at `now`, with their units. The script also replaces them in Redis, without a loop
-    /// over the entries.
+    /// Replaces all entries that are later than `now` by one entry at `now`, which has the sum of their units. `lua/sliding_window_log.lua`
+    /// does the same without a loop over the entries.
     fn gather(&mut self, now: Micros) {
         let moved = self.entries.partition_point(|entry| entry.stamp <= now);
         let units = self.units(moved, self.entries.len());
@@ -131,8 +131,8 @@ impl SlidingWindowLog {
         Ok(Self { limit, window })
     }
 
-    /// Returns the number of entries that have left the window. Only a charge drops them: if the clock steps back before that, they count
-    /// again.
+    /// Returns the number of entries that have left the window. Only a charge drops these entries. If the clock steps back before the next
+    /// charge, they count again.
     fn dead(&self, stamps: &Stamps, now: Micros) -> usize {
         let is_dead = |entry: &Entry| entry.stamp + self.window <= now;
         stamps.entries.partition_point(is_dead)
@@ -171,8 +171,8 @@ impl Algorithm for SlidingWindowLog {
             retry_after: if allowed {
                 0
             } else {
-                // The cost fits when `missing` units have left, the oldest first. A cost within the limit never needs more units than the
-                // log has.
+                // The cost fits when the oldest `missing` units have left the window. A cost within the limit never needs more units than
+                // the log has.
                 let missing = live + cost - self.limit;
                 self.leaves(stamps.stamp_after(dead, missing), now)
             },
@@ -190,7 +190,7 @@ impl Algorithm for SlidingWindowLog {
         stamps.drop_first(self.dead(stamps, now));
         // Stamps never decrease: after the clock stepped back, entries get the newest stamp until the clock catches up.
         let stamp = stamps.last().map_or(now, |last| now.max(last));
-        // A larger entry has no other effect: `LARGEST` units refuse all other requests until they leave.
+        // No limit is above `LARGEST`, so an entry of `LARGEST` units already refuses all other requests until it leaves the window.
         stamps.push(stamp, cost.min(LARGEST));
     }
 

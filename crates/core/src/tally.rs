@@ -76,7 +76,7 @@ pub struct Tally {
     // The counts of `own` that the store has.
     copy: TallyCounts,
     others: TallyCounts,
-    // The start of the window in the store's last answer, and the count of all gateways in it.
+    // The start of the current window in the store's last answer, and the count of all gateways in that window.
     seen: Option<(Micros, i64)>,
 }
 
@@ -182,13 +182,14 @@ impl Tally {
         self.others = TallyCounts::default().without(self.own);
     }
 
-    /// Whether the store has counts of this gateway that may still count.
+    /// Whether the store has counts of this gateway for the current or the previous window.
     pub fn has_told(&self) -> bool {
         self.copy != TallyCounts::default()
     }
 
-    /// Moves the counts that the store has from this gateway to the counts of other gateways. The caller does this when the gateway gets a
-    /// new ID: the store has these counts under the old one. Returns false if the store has none.
+    /// Subtracts `copy`, the counts that this gateway has sent, from the gateway's own counts, and adds `copy` to the counts of other
+    /// gateways. The caller does this when the gateway gets a new ID, because the store has these counts under the old ID. Returns false if
+    /// the store has no counts of this gateway.
     pub fn leave_told(&mut self) -> bool {
         let has_told = self.has_told();
         let copy = std::mem::take(&mut self.copy);
@@ -203,7 +204,7 @@ impl Tally {
         untold.current == 0 && (untold.previous == 0 || !has_previous(quota))
     }
 
-    /// Whether counts of this gateway may still count.
+    /// Whether the counts of this gateway can still affect a decision at `now`, because their windows are not over.
     pub fn matters(&self, quota: &Quota, now: Micros) -> bool {
         let windows = if has_previous(quota) { 2 } else { 1 };
         now < self.start + windows * self.window
@@ -226,8 +227,9 @@ impl Tally {
         self.own.current = self.own.current.saturating_add(signed(cost)).min(most);
     }
 
-    /// Moves to the window of `now`. A window that starts up to one length after `now` stays. If it starts later, the clock stepped back:
-    /// the start is corrected, and the counts are kept.
+    /// Makes the window at `now` the current window. A current window that starts after `now` by at most one window length is kept, because
+    /// clocks differ a little. If it starts later than that, the clock stepped back: `start` is set to the window at `now`, and the counts
+    /// are kept.
     fn turn(&mut self, now: Micros) {
         let start = now - now % self.window;
         if self.start > now + self.window {

@@ -4,8 +4,8 @@ use crate::Micros;
 
 /// One limit's answer: whether the request fits, and the numbers for clients.
 ///
-/// If all limits admit the request, `remaining` and `reset` include its cost. If any limit refuses the request, both numbers describe the
-/// state without its cost.
+/// If all limits admit the request, `remaining` and `reset` include its cost. If any limit refuses the request, no limit is charged, and
+/// both numbers exclude the request's cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether this limit allows the request.

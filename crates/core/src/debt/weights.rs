@@ -3,7 +3,7 @@
 use super::Meter;
 use crate::numbers::{MAX_EXACT, MAX_SPAN, MAX_WINDOW, Rate, gcd};
 
-/// The largest debt for which weights leave room, in multiples of the capacity. Weights leave less room if the rate would otherwise err by
+/// The largest debt that is counted exactly, in multiples of the capacity. The largest debt is smaller if the rate would otherwise err by
 /// more than one part in a million.
 const HEADROOM: u64 = 1_000;
 
@@ -38,9 +38,10 @@ pub(super) fn largest_capacity(rate: Rate) -> u64 {
     fits
 }
 
-/// Returns `weight` and `pay` with `weight / pay >= P / n`. Both sides are equal if the numbers fit. Otherwise they differ by less than one
-/// part in a million. The numbers leave room for a debt of [`HEADROOM`] capacities, or for a smaller debt if that does not fit. `None` if a
-/// full debt does not fit, or is not paid off within [`MAX_SPAN`].
+/// Returns `weight` and `pay` for a rate of n units per P microseconds, with `weight / pay >= P / n`. If exact numbers are too large, the
+/// two quotients differ by less than one part in a million. Otherwise the quotients are equal. The numbers leave room for a debt of
+/// [`HEADROOM`] times the capacity, or for a smaller debt if so large a debt does not fit. `None` if a full debt does not fit, or is not
+/// paid off within [`MAX_SPAN`].
 pub(super) fn weigh(capacity: u64, rate: Rate) -> Option<(u64, u64)> {
     let span = u128::from(capacity) * u128::from(rate.per);
     if capacity > MAX_SPAN || span > u128::from(MAX_SPAN) * u128::from(rate.count) {
@@ -85,7 +86,7 @@ impl Meter {
             count: number(count),
             per: number(per),
         };
-        // A smaller capacity fits. If rounding of the rate prevented that, the share would have this meter's whole rate.
+        // `Meter::new` accepts a smaller capacity. If it fails because of a rounded rate, the share gets this meter's undivided rate.
         Self::new("capacity", capacity, rate).unwrap_or(Self {
             capacity,
             full: (capacity * self.weight).div_ceil(self.pay),
