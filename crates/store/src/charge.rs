@@ -49,7 +49,7 @@ pub struct Limit {
     is_observed: bool,
     block: Option<Block>,
     reserves: Option<Micros>,
-    // Derived from the fields above once, and not for each request.
+    // Values that are computed from the fields above once, and not for each request.
     made: Made,
 }
 
@@ -91,8 +91,8 @@ impl Limit {
         Self { mode, ..self }
     }
 
-    /// Marks the limit as shared by many clients. If Redis cannot read some key of one client's request, cached refusals by this limit are
-    /// still repeated.
+    /// Marks the limit as shared by many clients. Cached refusals by this limit stay valid if Redis cannot read a key of one client's
+    /// request.
     #[must_use]
     pub fn shared(self) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl Limit {
         self.is_observed
     }
 
-    /// Returns the block of an exceeded key, if the limit has one.
+    /// Returns the block that starts when a key exceeds the limit. `None` if the limit has no block.
     pub const fn block(&self) -> Option<Block> {
         self.block
     }
@@ -229,8 +229,8 @@ struct Made {
 /// Seeded once per process, so that a limit has the same hash after a reload.
 static SEED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
 
-/// The identity of a charge in every table of this process: the hash of the limit's ID, and the key. A reload does not change the ID, so
-/// the state stays.
+/// The identity of a charge in every table of this process: the hash of the limit's ID, and the key. A reload that keeps the limit's ID
+/// therefore keeps the state of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitKey {
     /// The hash of the limit's ID.
@@ -325,7 +325,7 @@ static NEXT_HOLD: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
 
 /// Continues the IDs of holds from another random number, because a clone of this process would use the same IDs. `at` makes the number
-/// differ from the clone's number: no other process has received an answer with this time.
+/// differ from the clone's number: no other process has received an answer of Redis with this time.
 pub(crate) fn renew_hold_ids(at: Micros) {
     NEXT_HOLD.store(RandomState::new().hash_one(at), Ordering::Relaxed);
 }

@@ -23,7 +23,7 @@ pub struct Source {
     pub hold: HoldId,
 }
 
-/// Whether the request goes on.
+/// Whether the limits admitted the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every enforced limit admitted the request. Every limit that admitted it was charged.
@@ -39,9 +39,9 @@ pub enum Outcome {
 pub enum Via {
     /// The configured store.
     Store,
-    /// A refusal that Redis returned a moment ago, and that still holds.
+    /// This process, which repeated a cached refusal of Redis that is still valid.
     Remembered,
-    /// This process, by the modes of the limits.
+    /// This process, because the modes of the limits allow decisions without Redis.
     Here,
     /// The limits' `on_failure`, because Redis did not decide.
     Fallback,
@@ -50,7 +50,7 @@ pub enum Via {
 /// The decision on one request's charges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the request goes on.
+    /// Whether the limits admitted the request.
     pub outcome: Outcome,
     /// The way in which the request was decided.
     pub via: Via,
@@ -91,7 +91,7 @@ pub struct Outlook {
     pub now: Micros,
     /// The verdict of this limit alone.
     pub verdict: Verdict,
-    /// Whether the verdict is from the counts of this process alone. If so, other gateways may admit these units again.
+    /// Whether the verdict is from the counts of this process alone. If so, other gateways may admit the same units.
     pub here: bool,
 }
 

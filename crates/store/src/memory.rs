@@ -62,7 +62,7 @@ impl MemoryStore {
         self.decide_by(charges, now, |charge| Terms::of(*charge.limit.quota()))
     }
 
-    /// Decides at a given time, on the terms that `terms` returns in place of the limits' own.
+    /// Decides at a given time, by the [`Terms`] that `terms` returns for each charge.
     pub(crate) fn decide_by(
         &self,
         charges: &[Charge<'_>],
@@ -96,7 +96,7 @@ impl MemoryStore {
     }
 
     /// Returns the outlook of each charge alone, and charges no unit. A key without an entry counts as unused, although its next request
-    /// may find no room.
+    /// may be charged to a shared budget if the table is full.
     pub fn peek(&self, charges: &[Charge<'_>]) -> Vec<Outlook> {
         charges.iter().map(|it| self.view(it).outlook).collect()
     }
@@ -148,14 +148,14 @@ impl MemoryStore {
         });
     }
 
-    /// Drops the expired keys of one shard, the next at each call, and frees memory. Call it at intervals.
+    /// Drops the expired keys of one shard, and frees memory. Each call sweeps the next shard. Call it at intervals.
     pub fn sweep(&self) {
         self.registry.keep_here(&self.table, crate::now());
         self.table.sweep();
     }
 
-    /// Divides the floors of the table (places that only one limit can take) among this number of limits. Call it when the configuration
-    /// changes.
+    /// Sets the number of limits among which the table divides its floors, the places that only one limit can take. Call it when the
+    /// configuration changes.
     pub fn divide(&self, limits: usize) {
         self.table.divide(limits);
     }

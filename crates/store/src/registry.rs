@@ -19,7 +19,7 @@ pub(crate) use hold::{Hold, Home, Renewed, State};
 pub(crate) use unanswered::{Settlement, Unanswered};
 pub(crate) use watchers::Watchers;
 
-/// The most holds that outlive their requests.
+/// The most holds that this process keeps after their requests have ended.
 const MOST_KEPT: usize = 100_000;
 
 /// All holds of this process.
@@ -44,7 +44,7 @@ pub(crate) struct Registry {
     pub(crate) progress: Notify,
 }
 
-/// Guard of a reset of holds.
+/// The guard of a reset that is under way ([`Registry::resetting`]).
 pub(crate) struct Resetting<'a>(&'a AtomicUsize);
 
 impl Drop for Resetting<'_> {
@@ -109,7 +109,7 @@ impl Registry {
         true
     }
 
-    /// Returns the kept holds whose time is over.
+    /// Returns the kept holds whose `kept_until` has passed, and no longer counts them as kept.
     pub(crate) fn over(&self) -> Vec<u64> {
         if self.kept.load(Ordering::Relaxed) == 0 {
             return Vec::new();

@@ -19,8 +19,8 @@ pub enum Store {
 }
 
 impl Store {
-    /// Decides one request: charges every limit, or none of them. If another limit refuses, units of a leased limit that Redis has already
-    /// charged stay charged.
+    /// Decides one request: charges every limit, or none of them. If another limit refuses, units that Redis has already charged to a
+    /// leased limit are not returned.
     ///
     /// It returns no error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
@@ -31,7 +31,7 @@ impl Store {
     }
 
     /// Returns a refusal of these charges that needs no call, if there is one. Charges no unit. The refusal is as accurate as a refusal by
-    /// [`decide`](Self::decide). Limits that are observed, or whose requests hold units, never cause it.
+    /// [`decide`](Self::decide). Limits that are observed, or whose requests hold units, never cause such a refusal.
     pub fn known_refusal(&self, charges: &[Charge<'_>]) -> Option<Decision> {
         match self {
             Self::Memory(store) => store.known_refusal(charges),
@@ -57,8 +57,8 @@ impl Store {
     }
 
     /// Resets the keys of these charges to a full budget. Within a second, all gateways admit the full quota. A limit of
-    /// [`Mode::Local`](crate::Mode) is reset in this process alone. Running requests take their holds again: in this gateway at once, in
-    /// other gateways by their next renewal.
+    /// [`Mode::Local`](crate::Mode) is reset in this process alone. This gateway restores the holds of its running requests at once. Other
+    /// gateways restore theirs at their next renewal.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.reset(charges),
@@ -80,7 +80,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the slices of all limits that are not in `limits` to Redis ([`RedisStore::keep_leased`]). The memory store has no slices.
+    /// Returns to Redis the slices of all limits that are not in `limits` ([`RedisStore::keep_leased`]). The memory store has no slices.
     pub async fn keep_leased<'a>(&self, limits: impl Iterator<Item = &'a Limit>) -> bool {
         match self {
             Self::Memory(_) => true,
@@ -88,7 +88,7 @@ impl Store {
         }
     }
 
-    /// Takes up to a second to send Redis the state that only this process has. Call it at the end of the process.
+    /// Sends Redis the state that only this process has. This takes up to a second. Call it before the process exits.
     pub async fn close(&self) {
         match self {
             Self::Memory(_) => {}
@@ -96,7 +96,7 @@ impl Store {
         }
     }
 
-    /// Checks that the store decides requests with these limits. The memory store always does.
+    /// Checks that the store can decide requests to which these limits apply. The memory store always can.
     pub async fn ready<'a>(
         &self,
         limits: impl Iterator<Item = &'a Limit>,

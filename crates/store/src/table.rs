@@ -55,7 +55,7 @@ pub enum Crowded {
     Table,
 }
 
-/// A limit with decisions on the budget that its new keys share.
+/// A limit whose new keys found no place, so that they shared one budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrowdedLimit {
     /// The limit's name.
@@ -77,8 +77,8 @@ impl Table {
         }
     }
 
-    /// Decides at the time of `clock`, on the terms that `terms` returns. The clock is read while the keys are locked, so that decisions
-    /// about one key are in the order of their times.
+    /// Decides at the time of `clock`, by the [`Terms`] that `terms` returns for each charge. The clock is read while the keys are locked,
+    /// so that decisions about one key are in the order of their times.
     pub(crate) fn decide_by(
         &self,
         charges: &[Charge<'_>],
@@ -106,7 +106,7 @@ impl Table {
         if hold == HoldId(0) && beside.iter().any(|(_, is_undecided, _)| *is_undecided) {
             hold = next_hold();
         }
-        // All locks of a decision are held together. Each decision takes them in the same order, so that no two decisions block each other.
+        // All locks of a decision are held together. Each decision takes them in the same order, so that two decisions cannot deadlock.
         order.sort_unstable();
         let mut shards = PerCharge::<MutexGuard<'_, Shard>>::new();
         for shard in &order {
@@ -233,7 +233,7 @@ impl Table {
         self.shards.at(shard).look(&key, charge, now)
     }
 
-    /// Removes the use and the holds of a key.
+    /// Removes a key, with its used units and its holds.
     pub(crate) fn forget(&self, charge: &Charge<'_>) {
         let (shard, key) = self.locate(charge);
         self.shards.at(shard).forget(&key);
@@ -252,7 +252,7 @@ impl Table {
         }
     }
 
-    /// Drops the expired keys of one shard, the next at each call, and frees memory. Call it at intervals.
+    /// Drops the expired keys of one shard, and frees memory. Each call sweeps the next shard. Call it at intervals.
     pub(crate) fn sweep(&self) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.count();
         self.shards.at(next).sweep(crate::now());
@@ -312,8 +312,8 @@ type Beside = (usize, bool, Option<Box<Elsewhere>>);
 pub(crate) struct Terms {
     /// The quota. A cost above its capacity counts as the capacity.
     pub(crate) quota: Quota,
-    /// Used and held units from elsewhere. Only the units by which they exceed this process's units count. Boxed, since most charges have
-    /// none.
+    /// The used and held units of the key by Redis's last answer. Only the units by which they exceed this process's own units count.
+    /// Boxed, since most charges have none.
     pub(crate) elsewhere: Option<Box<Elsewhere>>,
     /// Whether another limit may still refuse the request. If so, the charge is held until all limits have decided.
     pub(crate) is_undecided: bool,
@@ -341,7 +341,7 @@ impl Terms {
     }
 }
 
-/// Adds to the state of a key its use elsewhere, if there is any.
+/// Adds the used units, the held units and the block of Redis's last answer to the state of a key. `None` adds nothing.
 fn restrict(budget: &mut Budget<'_>, elsewhere: Option<Box<Elsewhere>>, now: Micros) {
     let Some(elsewhere) = elsewhere else {
         return;
@@ -356,7 +356,7 @@ fn restrict(budget: &mut Budget<'_>, elsewhere: Option<Box<Elsewhere>>, now: Mic
 }
 
 /// Returns this process's state, after charging the units by which the use elsewhere exceeds it. If this process's state has expired,
-/// returns the state from elsewhere. Copies no state, because a log may have megabytes.
+/// returns the state from elsewhere. Copies no state, because the state of a `sliding_window_log` may take megabytes.
 fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
     let Some(mut used) = used else {
         return own;

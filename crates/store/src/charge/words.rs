@@ -7,10 +7,10 @@ use tidegate_redis::Word;
 
 use super::Limit;
 
-/// The index of the cost, which each charge sets.
+/// The index of the word for the cost. Each charge fills in this word.
 pub(crate) const COST: usize = 1;
 
-/// The index of the lease.
+/// The index of the word for the lease.
 pub(crate) const LEASE: usize = 4;
 
 /// Returns the algorithm, an empty word for the cost, the limit's options, and the quota's numbers. The numbers of a calendar are

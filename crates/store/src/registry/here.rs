@@ -18,7 +18,7 @@ use crate::table::Table;
 pub(super) struct Here {
     // No hold lapses before this time, by the clock that decides.
     first: AtomicU64,
-    // Holds of `concurrency` in Redis without a copy.
+    // The number of `concurrency` holds in Redis of which this process counts no copy.
     uncopied: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ impl Here {
         }
     }
 
-    /// Drops the copy of a hold that Redis counts.
+    /// Drops this process's copy of a `concurrency` hold that belongs in Redis.
     pub(super) fn drop_copy(&self, hold: &mut Hold, memory: &Table) {
         if hold.is_in_redis()
             && let Some(quota) = hold.copy.take()
@@ -71,7 +71,7 @@ impl Here {
     }
 }
 
-/// Returns the quota by which this process counts a hold, if it does.
+/// Returns the quota by which this process counts a hold. `None` if it does not count the hold.
 fn quota_of(hold: &Hold) -> Option<Quota> {
     match hold.home {
         Home::Here(quota) => Some(quota),
@@ -80,12 +80,12 @@ fn quota_of(hold: &Hold) -> Option<Quota> {
 }
 
 impl Registry {
-    /// Whether a hold of a running request may have lapsed at this time.
+    /// Whether a hold of a running request may have lapsed in the memory store by the time `now`.
     pub(crate) fn may_lapse(&self, now: Micros) -> bool {
         now >= self.here.first.load(Relaxed)
     }
 
-    /// Makes sure that no hold of a running request lapses here, for a decision at `now`.
+    /// Renews all holds that this process counts, if one of them may have lapsed by `now`, the time of a decision.
     pub(crate) fn keep_here(&self, memory: &Table, now: Micros) {
         if !self.may_lapse(now) {
             return;
@@ -125,7 +125,7 @@ impl Registry {
         }
     }
 
-    /// Runs a reset of the memory store. The holds of running requests stay.
+    /// Runs `forget`, which resets keys of the memory store, and restores the holds of running requests afterwards.
     pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
             // Decisions wait until the reset is done.

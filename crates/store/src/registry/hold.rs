@@ -28,8 +28,8 @@ pub(crate) struct Hold {
     pub(crate) id: HoldId,
     /// The time at which the hold lapses, by the clock of its home.
     pub(crate) lapse: Micros,
-    /// The last time at which its home certainly had the hold. `None` if its home may lack the hold, such as after an admission without
-    /// Redis.
+    /// The last time at which the store in `home` certainly had the hold. `None` if that store may lack the hold, for example because this
+    /// process admitted the request during an outage of Redis.
     pub(crate) renewed: Option<Instant>,
     /// The connection of the last renewal, for `concurrency` in Redis.
     pub(crate) connection: u64,

@@ -1,4 +1,4 @@
-//! Ends of holds that Redis has not answered. An end is sent again until Redis answers, or until it no longer matters.
+//! Ends of holds that Redis has not answered. An end is sent again until Redis answers, or until it no longer matters ([`Hold::matters`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -34,7 +34,7 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
-    /// Returns the settlement of a hold with this cost. After the time `matters`, the settlement no longer matters.
+    /// Returns the settlement of a hold with this cost. `matters` is the time, from now, after which the settlement no longer matters.
     pub(crate) fn new(hold: Hold, used: u64, matters: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -112,8 +112,8 @@ impl Unanswered {
         }
     }
 
-    /// Takes the next settlements, `most` at most. The caller must add each of them again, or [end](Self::end) it. Drops settlements that
-    /// no longer matter.
+    /// Takes at most `most` of the settlements that come next. The caller must add each of them again, or [end](Self::end) it. Drops
+    /// settlements that no longer matter.
     pub(crate) fn take(&self, most: usize) -> Vec<Settlement> {
         if self.count() == 0 {
             return Vec::new();

@@ -1,6 +1,6 @@
 //! Holds of running requests.
 //!
-//! Each hold lapses after a lease, so the holds of a dead gateway end. A living gateway renews the holds of its requests. The stores keep
+//! Each hold lapses after a lease, so the holds of a dead gateway end. A running gateway renews the holds of its requests. The stores keep
 //! the holds, and the registry lists the holds of this process.
 
 mod renewals;
@@ -22,13 +22,14 @@ pub use settlement_watch::SettlementWatch;
 /// The time between two calls of [`Store::renew`]: shorter than the shortest lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(250);
 
-/// The most calls of one round that wait for Redis at once.
+/// The most calls to Redis that one round of renewals, or of ends, makes at the same time.
 const AT_ONCE: usize = 256;
 
-/// The longest time between two rounds that send unanswered ends again, when the process ends.
+/// The longest time between two rounds that send unanswered ends again while the process exits.
 const LAST_ROUNDS: Duration = Duration::from_millis(50);
 
-/// The holds of one admitted request. When this is dropped, each hold ends, and the reserved units of limits with a cost are charged.
+/// The holds of one admitted request. When this value is dropped, each hold ends, and its reserved units are charged. A hold of
+/// `concurrency` charges no units.
 #[derive(Debug)]
 pub struct Holds {
     store: Store,
@@ -44,7 +45,8 @@ struct HeldCharge {
 }
 
 impl Holds {
-    /// Ends the holds of limits with a cost. `used` receives a limit and the held units, and returns the real cost.
+    /// Ends the holds that reserve a cost, but not the holds of `concurrency`. `used` receives a limit and the held units, and returns the
+    /// real cost.
     pub fn settle(&mut self, mut used: impl FnMut(&Limit, u64) -> u64) {
         self.settle_known(|limit, reserved| Some(used(limit, reserved)));
     }
@@ -204,7 +206,7 @@ impl Store {
 
     /// Runs a call to Redis in the background.
     pub(crate) fn go_on(&self, call: impl Future<Output = ()> + Send + 'static) {
-        // The runtime has ended and cannot run the call. The hold lapses.
+        // If the runtime has ended, it cannot run the call, and the hold lapses.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };

@@ -78,7 +78,7 @@ impl KeyState {
         }
     }
 
-    /// Returns the time from which this state no longer matters.
+    /// Returns the time from which this state affects no decision.
     fn expires(&self, quota: &Quota) -> Micros {
         let state = quota.expires(&self.state);
         let expires = state.max(self.blocked_until);
@@ -116,7 +116,7 @@ impl Entry {
         entry
     }
 
-    /// Takes the state for a decision. Expired state counts as fresh, because Redis deletes it, too.
+    /// Takes the state for a decision. If the state has expired, returns a fresh state, because Redis deletes expired keys as well.
     fn take(&mut self, quota: &Quota, now: Micros) -> KeyState {
         let content = std::mem::replace(&mut self.content, KeyState::fresh(quota));
         if self.expires <= now {
@@ -135,7 +135,7 @@ impl Entry {
             self.expires = expires;
             self.used = share_used(quota, verdict);
         } else {
-            // The expiry never moves earlier without a charge: a refusal may use other numbers after a reload.
+            // Without a charge, the expiry never moves earlier: after a reload, a refusal may use a shorter period than the charges did.
             self.expires = self.expires.max(expires);
         }
         self.keep_needed();
@@ -178,9 +178,9 @@ pub(super) struct Shard {
     shared: IndexMap<LimitKey, Entry, RandomState>,
     capacity: usize,
     occupancy: Occupancy,
-    // Free places that the current decision may fill.
+    // The number of free places that are reserved for new keys of the current decision.
     promised: usize,
-    // The place where the next search starts.
+    // The index of the last entry that a search for room looked at.
     hand: usize,
     usage: MemoryUse,
 }
@@ -247,7 +247,8 @@ impl Shard {
                     entry.put(budget, charged);
                     return;
                 }
-                // A key with a block and no charge got the block from elsewhere. Such a key may take a free place, but replaces no key.
+                // A new key that is blocked without a charge is blocked because of Redis's last answer. Such a key may take a free place,
+                // but replaces no key.
                 let is_blocked = budget.blocked_until > 0 && leaving.is_none();
                 let used = match charged {
                     Some(verdict) => Some(share_used(budget.quota, verdict)),
@@ -297,7 +298,7 @@ impl Shard {
         (entry.expires > now).then(|| entry.content.clone())
     }
 
-    /// Removes the use and the holds of a key.
+    /// Removes a key, with its used units and its holds.
     pub(super) fn forget(&mut self, key: &LimitKey) {
         if let Some(entry) = self.entries.swap_remove(key) {
             self.occupancy.remove(key, entry.origin);

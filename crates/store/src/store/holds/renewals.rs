@@ -12,7 +12,7 @@ use crate::{Charge, Mode, Store};
 
 impl Store {
     /// Assigns a hold of `concurrency` to Redis, even if this process admitted its request because Redis did not answer. Returns the server
-    /// of a hold that belongs in Redis, if there is a connection to it.
+    /// that keeps the hold in Redis, if the hold belongs in Redis and the server is connected.
     pub(super) fn place(&self, hold: &mut Hold) -> Option<Arc<Shard>> {
         if !hold.limit.counts_running() {
             return None;
@@ -32,7 +32,7 @@ impl Store {
         Some(server)
     }
 
-    /// Returns the server of a hold of `concurrency` that belongs in Redis, if there is a connection to it.
+    /// Returns the server that keeps a hold of `concurrency` in Redis, if the hold belongs in Redis and the server is connected.
     pub(super) fn server_of(&self, hold: &Hold) -> Option<Arc<Shard>> {
         match self {
             Self::Redis(store) if hold.is_in_redis() => store.exact().server_of(&hold.charge()),
@@ -125,7 +125,7 @@ impl Store {
         self.registry().progress.notify_waiters();
     }
 
-    /// Renews a hold. `None` if that failed.
+    /// Renews a hold. `None` if the renewal failed.
     async fn hold_on(&self, hold: &Hold, server: Option<&Arc<Shard>>) -> Option<Renewed> {
         let sent = Instant::now();
         let connection = server.map_or(0, |server| server.client.connection());

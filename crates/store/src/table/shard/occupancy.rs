@@ -1,9 +1,9 @@
 //! The places of a shard: the number of places that each limit and each address occupies, and the rule for new keys.
 //!
 //! A quarter of the places is divided into floors, one for each limit. No other limit can take the places of a floor. All other places are
-//! common. Keys of unverified values have two more bounds. An address can take another place while it has fewer than half of the number of
-//! free common places. So one address alone gets about a quarter of all places. All keys of unverified values together can take another
-//! place while they are fewer than twice the free common places. So these keys get about half of all places.
+//! common. Keys of unverified values have two more bounds. An address can take another place while it has fewer keys than half of the free
+//! common places. So one address alone gets about a quarter of all places. Any address can take another place while all unverified keys
+//! together are fewer than twice the free common places. So all unverified keys together get about half of all places.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ const FLOORS_PART: usize = 4;
 /// The least number of floors, so that limits that a reload adds have floors, too.
 const LEAST_FLOORS: usize = 16;
 
-/// An address with fewer keys in a shard is not bounded.
+/// An address with fewer keys than this in a shard has no bound of its own.
 const FEW: usize = 16;
 
 /// Counts the keys of a shard, by limit and by address.
@@ -77,8 +77,8 @@ impl Occupancy {
         self.taken = self.limits.values().map(beyond).sum();
     }
 
-    /// Checks that a new key of this limit and origin may take a free place. `promised` free places are left out, because other keys may
-    /// take them.
+    /// Checks that a new key of this limit and origin may take a free place. `promised` free places do not count as free, because other
+    /// keys of the same decision may take them.
     pub(super) fn check(
         &self,
         limit: u64,

@@ -11,13 +11,13 @@ use crate::charge::{LimitKey, Origin};
 /// The number of keys among which a new key looks for a place.
 const SAMPLE: usize = 8;
 
-/// The distance between these keys. Neighbouring entries often belong to the same limit, because they arrived at the same time. The
-/// distance is a prime, so that all keys are reached.
+/// The distance between two keys that a search looks at, as a difference of their indices. Neighbouring entries often belong to the same
+/// limit, because they arrived at the same time. The distance is a prime, so that all keys are reached.
 const STRIDE: usize = 7_919;
 
 impl Shard {
     /// Finds a place for a new key. If no place is free, looks at the next few keys and drops the expired ones. If this frees no place,
-    /// chooses a key that the new key replaces: the least used key of the limit with the most keys.
+    /// chooses which of the other keys the new key replaces: the least used key of the limit with the most keys.
     pub(super) fn find_room(
         &mut self,
         limit: u64,
@@ -33,7 +33,7 @@ impl Shard {
             let Some(hand) = (self.hand + STRIDE).checked_rem(self.entries.len()) else {
                 break;
             };
-            // The stride may be a multiple of the length.
+            // If `STRIDE` is a multiple of the number of entries, the index does not change, so the search takes the next entry.
             let hand = match hand == self.hand {
                 true => (hand + 1) % self.entries.len(),
                 false => hand,
