@@ -249,8 +249,8 @@ impl Quota {
         self.lease().is_none()
     }
 
-    /// Returns a quota of the same algorithm whose state expires within a second. It is for test calls that check whether a server decides.
-    /// A fixed window takes the place of a calendar's windows, which are longer.
+    /// Returns a quota of the same algorithm whose state expires within a second. Probes charge this quota to check whether Redis can
+    /// decide requests. A fixed window takes the place of a calendar's windows, which are longer.
     ///
     /// # Errors
     ///
