@@ -1,9 +1,10 @@
-//! The cache of Redis's last decision on each key. Refusals in it are repeated without a call. Used units in it count during an outage.
+//! The cache of Redis's last decision on each key. Cached refusals are repeated without a call. During an outage, cached used units still
+//! count as used.
 //!
 //! The table has a fixed size. A new key whose row is full replaces the key with the oldest decision in the row. A replaced key may need
 //! another call to Redis, and counts as unused in an outage.
 //!
-//! - [`single_flight`]: one request asks about a key without units left, and the others wait for its answer
+//! - [`single_flight`]: one request calls Redis about a key without units left, and the others wait for the answer
 //! - [`larger`]: the waits of costs above the refused cost
 //! - [`doubts`]: calls about the other charges of a refused request
 //! - [`looks`]: the rate of calls about refused requests
@@ -119,7 +120,7 @@ impl DecisionCache {
         let Some(place) = place.and_then(|place| row.get_mut(place)) else {
             return;
         };
-        // A newer answer may have come before this one.
+        // The answer to a later call may already be in `place`.
         if own.is_some() && place.is_some_and(|entry| entry.at > seen.at && entry.sent > seen.sent)
         {
             return;
@@ -264,7 +265,7 @@ impl Seen {
             && self.period == charge.limit.quota().period()
     }
 
-    /// Whether the refusal is new enough to be repeated without a call.
+    /// Whether this decision is so recent that its refusal can be repeated without a call.
     fn is_new(&self, charge: &Charge<'_>, now: Instant) -> bool {
         now.saturating_duration_since(self.sent) < longest(charge)
     }
@@ -286,10 +287,10 @@ impl Seen {
         (retry_after > 0).then_some((verdict, self.at + since))
     }
 
-    /// Returns the debt of a key if it exceeds the capacity, or else 0. The debt is computed at the rate of `quota`, a share of the limit,
-    /// which pays it off more slowly.
+    /// Returns the debt of a key if the debt exceeds the capacity. Otherwise returns 0. The debt is computed at the rate of `quota`, a
+    /// share of the limit, which pays off the debt more slowly.
     fn debt(&self, charge: &Charge<'_>, quota: &Quota) -> u64 {
-        // A limit with a block shows no debt, because a block makes the reset later, too.
+        // If the limit has a block, a late `reset` does not show a debt, because the block also makes the `reset` later.
         let owes = self.verdict.reset > charge.limit.quota().period();
         if self.verdict.allowed || !owes || charge.limit.block().is_some() {
             return 0;

@@ -92,7 +92,7 @@ impl Exact {
     }
 
     /// Calls Redis about a request that a cached answer refuses, while answers about other charges are in doubt. One request calls, and the
-    /// others get the refusal. If `is_new` is true, the refusal is recent, and holds even if the call fails.
+    /// others get the refusal. If `is_new` is true, the refusal is recent, and is the decision even if the call fails.
     async fn ask_again(
         &self,
         charges: &[Charge<'_>],
@@ -169,7 +169,7 @@ impl Exact {
         charges: &[Charge<'_>],
         start: Instant,
     ) -> Result<Decision, StoreError> {
-        // Boxed, so that a decision without a call needs no room for the call.
+        // Boxed, so that the future of a decision without a call is small.
         let answer = Box::pin(self.ask(charges, start + self.access.timeout)).await;
         match answer {
             Ok(mut decision) => {

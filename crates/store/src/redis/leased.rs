@@ -31,7 +31,8 @@ use table::{MAX_SLICES, Table};
 
 use crate::{Charge, Recall, StoreError};
 
-/// All slices that are lent to this gateway, and their lender. When this is dropped, slices that are still lent lapse, and count as spent.
+/// All slices that are lent to this gateway, and their lender. When this value is dropped, slices that are still lent lapse, and count as
+/// spent.
 #[derive(Debug)]
 pub(super) struct Leased {
     lender: Lender,
@@ -143,7 +144,7 @@ async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreE
     loop {
         let mut watch = match next() {
             Next::Done(taken) => return Ok(taken),
-            // The call goes on by itself if no request waits for it any more.
+            // The call completes even if its request has stopped waiting.
             Next::Asking(asking) => return asking.await.unwrap_or(Err(StoreError::Disconnected)),
             Next::Wait(watch) => watch,
         };

@@ -62,7 +62,8 @@ pub struct RedisOptions {
     pub gateways: Option<u64>,
     /// The time between two exchanges of counts of [`Mode::Synced`](crate::Mode::Synced): a millisecond at least.
     pub sync_every: Duration,
-    /// Whether a refusal is repeated for a second without a call. Set it to false only to compare every answer with another result.
+    /// Whether this process repeats a refusal of Redis for up to a second without another call. Set it to false only to compare every
+    /// decision of Redis with another result.
     pub remember_refusals: bool,
 }
 
@@ -130,8 +131,8 @@ impl RedisStore {
         self.modes.decide(charges).await
     }
 
-    /// Returns the outlook of each charge alone, as Redis answers it. Limits of [`Mode::Local`](crate::Mode::Local) are answered by this
-    /// process, which counts them itself.
+    /// Returns the outlook of each charge alone. Redis computes the outlook. For limits of [`Mode::Local`](crate::Mode::Local), this
+    /// process computes it, because it counts them itself.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         self.modes.peek(charges).await
     }
@@ -142,12 +143,12 @@ impl RedisStore {
     }
 
     /// Drops the used units of these keys, first in Redis and then in this process. After an error, some of the keys may be reset in Redis.
-    /// The call may be repeated.
+    /// It is safe to repeat the call.
     ///
     /// Other gateways may repeat a cached refusal, for a second at most. If an outage begins before their next call, they decide by Redis's
-    /// last answer, which is from before the reset. Slices of other gateways stay lent, and the units spent of them count, so a reset never
-    /// makes room for more than the limit. Other gateways' counts of limits of [`Mode::Local`](crate::Mode::Local) stay, because such a
-    /// limit is reset in this process alone.
+    /// last answer, which is from before the reset. Other gateways keep their slices, and the units that they spend still count, so a reset
+    /// never makes room for more than the limit. Other gateways also keep their counts of limits of [`Mode::Local`](crate::Mode::Local),
+    /// because such a limit is reset in this process alone.
     pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.modes.reset(charges).await
     }

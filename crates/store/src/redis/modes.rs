@@ -2,15 +2,16 @@
 //!
 //! Charges to limits with state in this process are reserved first, without a call to Redis if possible. After that, Redis decides the
 //! other limits. If the request is refused, or its client leaves, units are put back into slices, counts are subtracted, and holds end with
-//! cost 0. A charge that Redis made when it lent a slice stays. [`super::leased`] and [`super::synced`] describe slices and counts.
+//! cost 0. A charge that Redis made in the call for a slice is not undone. [`super::leased`] and [`super::synced`] describe slices and
+//! counts.
 //!
 //! After a limit has refused, the other limits are checked, and no unit is charged. So a refusal names all limits that refuse, as far as
-//! this process has recent answers. Each limit that the request exceeds starts its block. A flood of refused requests must not cause a call
-//! for each request:
+//! this process has recent answers. Each limit that the request exceeds starts its block. To keep a flood of refused requests from causing
+//! one call each, the other limits are checked as follows:
 //!
 //! - `local`: the memory store checks the limit, and starts its block.
 //! - `synced`: the counts of this process and the last exchange decide.
-//! - `leased`: the slice or its last refusal decides. If neither decides, Redis is called once a second for the key.
+//! - `leased`: the slice or its last refusal decides. If neither decides, the key causes at most one call to Redis a second.
 //! - `exact`: an answer that is at most one second old decides. Without such an answer, a script checks all exact limits, charges no unit,
 //!   and starts their blocks. Each key causes at most one such call a second, and all keys together cause a bounded number.
 //! - Without Redis, the shares of limits with `on_failure: local` decide.
@@ -35,7 +36,7 @@ use super::synced::{Reply, Synced};
 use crate::table::Terms;
 use crate::{Charge, Decision, Mode, Outcome, PerCharge, StoreCall, StoreError, Via};
 
-/// The longest time for which a gateway returns slices to Redis after a reload, or returns slices and sends its counts before it ends.
+/// The longest time for which a gateway returns slices to Redis after a reload, or returns slices and sends its counts before it exits.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The modes of a store's limits, and the decisions without Redis.
@@ -178,9 +179,9 @@ impl Modes {
         reserved: &mut Reserved<'a>,
     ) -> Undecided {
         let mut undecided = Undecided::default();
-        // A cached refusal has refused the request already.
+        // True if a cached refusal of Redis has already refused the request.
         let was_refused = decision.outcome == Outcome::Refused;
-        // Leased limits come last: a charge that Redis makes for them stays if another limit refuses.
+        // Leased limits come last, because a charge that Redis makes for them is not undone if another limit refuses.
         let (leased, others): (PerCharge<usize>, PerCharge<usize>) =
             (0..charges.len()).partition(|index| charges[*index].limit.mode() == Mode::Leased);
         for index in others.into_iter().chain(leased) {

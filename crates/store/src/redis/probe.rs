@@ -1,4 +1,4 @@
-//! Probes: decisions for no client, which show whether Redis decides.
+//! Probes: test decisions that belong to no client, to check whether Redis can decide requests.
 //!
 //! A probe runs the scripts of the configured limits through the calls that requests make. Its keys begin with `key_prefix`, like all keys.
 //! These keys contain no hash of a client, and expire within seconds.
@@ -17,15 +17,15 @@ use super::script::arguments::Holding;
 use super::script::{self, Task};
 use crate::{Charge, Key, Limit, OnFailure, StoreError};
 
-/// The time for which the result of a probe holds.
+/// The time for which the result of a probe is used without a new probe.
 const HOLDS_FOR: Duration = Duration::from_secs(1);
-/// The time for which a good result holds if the last call to every server has failed since.
+/// The time for which a successful result is used if the last call to every server has failed.
 const DOUBTED_FOR: Duration = Duration::from_millis(100);
 /// The least timeout of a whole probe.
 const SHORTEST: Duration = Duration::from_millis(250);
 /// The lease of holds of a probe, in us.
 const LEASE: u64 = 1_000_000;
-/// The time to live of a text that a check writes.
+/// The time to live of the text that [`RedisStore::check`] writes to Redis.
 const KEPT: Duration = Duration::from_secs(1);
 
 /// The result of the last probe, and the time at which it ended.
@@ -74,7 +74,7 @@ impl From<StoreError> for Unfit {
 
 impl RedisStore {
     /// Checks that Redis, or any node of a Redis Cluster, decides requests with these limits. Makes no probe while the result of the last
-    /// probe holds.
+    /// probe is recent.
     ///
     /// # Errors
     ///
@@ -185,7 +185,8 @@ impl RedisStore {
                 if let Err(error) = self.probe_limit(&charge).await {
                     let in_flight = &shard.in_flight;
                     if error == StoreError::NotAsked && !in_flight.is_open() && !in_flight.fails() {
-                        // Too many calls of this gateway are under way, which shows that Redis decides.
+                        // The probe was not sent, because this gateway has too many calls under way. The last call has not failed, so Redis
+                        // decides requests.
                         return Ok(());
                     }
                     let is_open = error == StoreError::NotAsked && shard.in_flight.is_open();

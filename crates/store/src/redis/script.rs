@@ -130,7 +130,7 @@ fn text(number: usize) -> String {
 /// Returns the text of a script: the parts that it needs, then its task.
 fn joined(task: Task, combination: usize) -> String {
     // With this first line, Redis refuses a script before its start if the script could not finish. A script could not finish if Redis is
-    // out of memory or a replica, or if the keys are in several slots.
+    // out of memory, if the server is a replica, or if the keys are in several slots.
     let mut text = format!("#!lua\nlocal algorithms = {{}}\n{RECORD}");
     let mut joined: Vec<&str> = Vec::new();
     let others = OTHERS.iter().map(std::slice::from_ref);

@@ -25,7 +25,7 @@ use crate::{Charge, OnFailure, Outlook, StoreError};
 use entry::{Due, Entry};
 use table::Table;
 
-/// The most keys that are counted here: about 30 MB.
+/// The most keys that this gateway counts. They take about 30 MB.
 const MAX_KEYS: usize = 100_000;
 
 /// All counts of this gateway.
@@ -74,7 +74,7 @@ impl Reply {
 pub struct SyncedUse {
     /// Keys that this process counts now, at most 100,000.
     pub keys: usize,
-    /// Decisions that Redis had to make because there was no place to count.
+    /// Decisions that Redis had to make because this process had no place for another key.
     pub no_place: u64,
     /// Exchanges that succeeded: calls with the counts of up to 32 keys each.
     pub exchanges: u64,
@@ -126,7 +126,8 @@ impl Synced {
         });
     }
 
-    /// Continues under the ID `gateway`. The counts that Redis has by now belong to another gateway.
+    /// Sends counts under the ID `gateway` from now on. Counts that Redis already has from this gateway now count as counts of another
+    /// gateway.
     pub(super) fn leave_told(&self, gateway: &Arc<String>) {
         self.table.leave_told(gateway);
     }
@@ -142,7 +143,7 @@ impl Synced {
 
     /// Counts a charge, if the last counts of all gateways leave room for it. Returns the start of its window as well.
     pub(super) fn reserve(&self, charge: &Charge<'_>) -> Result<(Reply, Micros), StoreError> {
-        // Until the secret is agreed, keys may still change.
+        // Until the gateways agree on the secret, keys may change, because they are hashes with this secret.
         self.access.secret.check()?;
         let tag = &charge.key.tag;
         let shards = &self.access.caller.shards;
@@ -203,7 +204,7 @@ impl Synced {
         Some((capacity, Outlook { now, verdict, here }))
     }
 
-    /// Charges a copy of a key's counts. Returns the time by Redis's clock, and the verdict as it is without a charge.
+    /// Charges a copy of a key's counts. Returns the time by Redis's clock, and the verdict, whose `remaining` excludes the charge.
     fn on_copy(
         &self,
         charge: &Charge<'_>,

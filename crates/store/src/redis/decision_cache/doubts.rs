@@ -1,7 +1,7 @@
 //! Doubts about a request that a limit refuses: Redis may refuse its other charges, too.
 //!
 //! A refusal names all limits that refuse, and their longest wait. If a recent answer of Redis about a limit exists, there is no doubt
-//! about this limit, unless that answer took the last units.
+//! about this limit, unless that answer left too few units.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,8 @@ impl DecisionCache {
             let is_new = seen.is_new(charge, now);
             let is_refused = !seen.verdict.allowed && seen.cost <= charge.cost;
             if is_refused && is_new {
-                // Held units may be free at any moment.
+                // Refusals of `concurrency` are not repeated, because held units may become free at any moment. Observed limits refuse no
+                // request.
                 let counts = !limit.counts_running() && !limit.is_observed();
                 if !counts {
                     return Some(Doubt::None);

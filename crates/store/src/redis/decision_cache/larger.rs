@@ -91,7 +91,7 @@ impl Seen {
             return false;
         };
         if let Some(Block { span, extend: true }) = charge.limit.block() {
-            // The answer began the block again.
+            // The request of this answer has started the block anew.
             let retry_after = verdict.retry_after.max(span);
             self.verdict = Verdict {
                 retry_after,

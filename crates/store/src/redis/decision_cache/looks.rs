@@ -2,7 +2,7 @@
 //!
 //! A request that a limit of this process or a recent answer of Redis refuses needs no further answer. A call would only name the other
 //! limits that refuse, and start their blocks. So each key has one such call a second at most, and all keys together have a bounded number.
-//! Even a flood of refused requests over many keys makes no more than this number of calls.
+//! So even a flood of refused requests for many keys causes no more calls than this number.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
 //! Single flight: if a key has no units left, one request calls Redis, and the others wait for its answer.
 //!
 //! A key that many clients share may refuse a hundred requests a millisecond. When the refusal ends, all requests before the next answer
-//! would call Redis. The wait refuses no request. After the wait, the answer refuses the request, or the request calls Redis itself.
+//! would call Redis, so all but one wait for this answer. After the wait, the answer refuses the request, or the request calls Redis
+//! itself.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,14 @@ use tokio::sync::Notify;
 use super::DecisionCache;
 use crate::Charge;
 
-/// The number of notifiers. Keys share them, so a request that is woken checks again.
+/// The number of notifiers. Several keys share a notifier, so a woken request checks the cache again.
 const SHARED: usize = 64;
 
 /// Requests that wait for the answer to another request.
 #[derive(Debug)]
 pub(super) struct Waiters([Notify; SHARED]);
 
-/// Guard of the request that calls Redis about these charges.
+/// The guard of the request that calls Redis about these charges.
 #[derive(Debug)]
 pub(in super::super) struct Flight<'a> {
     cache: &'a DecisionCache,

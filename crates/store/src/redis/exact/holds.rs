@@ -38,7 +38,7 @@ impl Exact {
     ///
     /// # Errors
     ///
-    /// It is unknown whether the renewal ran. If the script cannot read the data under the keys, there is no error.
+    /// It is unknown whether the renewal ran. If the script cannot read the data under the keys, this returns no error.
     pub(crate) async fn renew(&self, charge: &Charge<'_>, hold: HoldId) -> Result<(), StoreError> {
         let renewing = self.access.caller.renew(charge, hold, self.access.timeout);
         let answer = tokio::time::timeout(LONGEST, renewing).await;

@@ -1,8 +1,8 @@
 //! Decisions by recent answers of Redis, and the calls that are needed in spite of such answers.
 //!
 //! A cached refusal needs no call. The repeated refusal names each limit whose cached answer is a refusal at most one second old. Redis is
-//! called nevertheless if the last answer about another limit took its last units, or if another limit may have a block to start. For a
-//! block, each limit causes at most one call a second.
+//! called nevertheless if the last answer about another limit left too few units, or if another limit may have a block to start. To start
+//! blocks, each key causes at most one call a second.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ pub(in super::super) enum Remembered {
     /// The request is refused, and one such request should call Redis about charges in doubt. The flag is true if the refusal is recent, so
     /// that it holds even if the call fails.
     Doubtful(Decision, bool),
-    /// The last answer about a charge took the last units.
+    /// The last answer about a charge left too few units for it.
     Exhausted,
     /// No cached answer decides.
     Nothing,

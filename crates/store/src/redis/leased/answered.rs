@@ -39,7 +39,7 @@ impl Answered {
         let retry_after = Duration::from_micros(lent.retry_after);
         let comes_back = match before {
             _ if !lent.admitted => Some(received + retry_after),
-            // A call in the background does not put off a request that was refused before.
+            // A call in the background does not change the retry time of a request that was refused before.
             Some(before) if ask.cost == 0 => before.comes_back,
             _ => None,
         };

@@ -17,7 +17,7 @@ pub(super) fn now() -> Instant {
     start + (uptime() + asleep()).saturating_sub(up)
 }
 
-/// Returns the time for which tests have had the machine sleep.
+/// Returns the time for which tests have simulated a sleep of the machine.
 #[cfg(not(test))]
 const fn asleep() -> Duration {
     Duration::ZERO

@@ -22,7 +22,7 @@ pub(super) const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(in crate::redis) struct Lender {
     pub(in crate::redis) access: Access,
-    /// This gateway.
+    /// The ID of this gateway.
     pub(in crate::redis) identity: Arc<Identity>,
 }
 
@@ -177,7 +177,7 @@ impl Lender {
         ))
     }
 
-    /// Borrows one unit for this charge, which shows whether Redis lends at all. The slice lapses with the period of the quota.
+    /// Borrows one unit for this charge, to check that Redis lends slices. The slice lapses with the period of the quota.
     pub(in crate::redis) async fn probe(
         &self,
         charge: &Charge<'_>,
@@ -251,8 +251,8 @@ impl Lent {
     }
 }
 
-/// Returns the shortest time for which a request is refused. Within it, units that become free bit by bit add up until a call is worth its
-/// cost.
+/// Returns the shortest time for which a request is refused. In this time, enough units become free, bit by bit, to make the next call
+/// worthwhile.
 pub(super) fn shortest_refusal(quota: &Quota) -> Duration {
     if quota.is_gradual() {
         Duration::from_micros(quota.period() / 32).min(LONGEST_REFUSAL)

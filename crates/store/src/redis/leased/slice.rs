@@ -10,7 +10,7 @@ use super::lender::{Ask, Lent};
 /// The time for which a slice should last: until it is settled, and a little longer.
 const SUPPLY: Duration = Duration::from_secs(3);
 
-/// A slice smaller than the quota divided by this is small, and may grow faster.
+/// A slice smaller than the quota divided by this number is small, and may grow faster.
 const LITTLE: u64 = 64;
 
 /// The time without calls in the background after a call that failed.
@@ -30,7 +30,7 @@ pub(super) struct Slice {
     ends: Option<Instant>,
     // The time at which the slice lapses, by Redis's clock.
     lapse: Micros,
-    // The wanted size of the slice; 0 for a cold key.
+    // The wanted size of the slice; 0 for a key that is seldom used.
     size: u64,
     // The call that is not answered yet.
     call: Option<Ask>,
@@ -121,7 +121,7 @@ impl Slice {
         self.last.as_mut()?.refusal(quota, cost, now)
     }
 
-    /// Puts back spent units. If a later call has sent their use to Redis, the units stay spent, because the present slice may be of
+    /// Puts back spent units. If a later call has sent their use to Redis, the units remain spent, because the present slice may be of
     /// another window.
     pub(super) fn put_back(&mut self, cost: u64, spent: Spent) {
         if self.session == spent.session && self.tellings == spent.tellings {
@@ -154,7 +154,7 @@ impl Slice {
         ));
     }
 
-    /// Records that there was no answer.
+    /// Records that Redis did not answer the call.
     pub(super) fn failed(&mut self, now: Instant) {
         self.call = None;
         self.is_void = false;
@@ -166,7 +166,7 @@ impl Slice {
         let Some(last) = self.last else {
             return false;
         };
-        // Half of the term. If this is shorter than the horizon, the slice is settled well before its lapse.
+        // Half of the slice's term. If it is shorter than `HORIZON`, the slice is settled after it, well before the lapse.
         let soon = Duration::from_micros(last.lent.lapse.saturating_sub(last.lent.now)) / 2;
         self.is_out(now) && self.may_ask(now) && now >= last.sent + HORIZON.min(soon)
     }
@@ -176,14 +176,14 @@ impl Slice {
         self.allowance.max(self.spent) > self.settled && self.ends.is_some_and(|ends| now < ends)
     }
 
-    /// Whether the slice can be dropped without a loss.
+    /// Whether the slice can be dropped: no units are lent or unsettled, no call is under way, and the last answer is old.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let is_new = |last: Answered| now < last.received + HORIZON;
         !self.is_out(now) && self.call.is_none() && !self.last.is_some_and(is_new)
     }
 
     /// Begins a call that settles the spent units and returns unneeded units to Redis. If no unit was spent after the last call, all units
-    /// are returned. Only requests borrow more, so an idle gateway keeps no units that other gateways need.
+    /// are returned. Only calls for requests borrow more units, so an idle gateway keeps no units that other gateways need.
     pub(super) fn settle(&mut self, quota: &Quota, now: Instant, number: u64) -> Ask {
         self.adapt(quota, 0, now);
         if self.last.is_some_and(|last| last.spent == self.spent) {
@@ -272,7 +272,7 @@ impl Slice {
     }
 
     /// Adapts the size to the units spent since the last answer, and to `cost` now. The size doubles at most, or grows fourfold while the
-    /// slice is small. If Redis had less than the wanted units, the demand is unknown, so the size stays.
+    /// slice is small. If Redis had less than the wanted units, the demand is unknown, so the size does not change.
     fn adapt(&mut self, quota: &Quota, cost: u64, now: Instant) {
         if let Some(last) = &self.last {
             let elapsed = now.saturating_duration_since(last.sent);

@@ -142,7 +142,7 @@ impl Leased {
                 asking.push(self.begin(*key, entry, ask, until));
             }
             for asking in asking {
-                // If the call failed, the slice stays lent. The slice is settled later, or lapses.
+                // If the call failed, the slice remains lent until a later call settles it, or until it lapses.
                 let _ = asking.await;
             }
         }

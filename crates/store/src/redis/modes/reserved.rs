@@ -13,7 +13,7 @@ impl Modes {
         match how {
             How::Leased(spent) if !is_admitted => self.leased.put_back(charge, spent),
             How::Synced(start) if !is_admitted => self.synced.uncount(charge, start),
-            // The hold stays until its request ends.
+            // The hold lasts until its request ends.
             How::Here(..) if is_admitted && charge.limit.lease().is_some() => {}
             How::Here(quota, hold) => {
                 // A cost above the capacity counts as the capacity.
@@ -28,7 +28,7 @@ impl Modes {
         }
     }
 
-    /// Adds to `reserved` the charges that this process holds in place of Redis.
+    /// Adds to `reserved` the charges that this process holds because Redis did not answer.
     pub(super) fn reserve_shares<'a>(
         &self,
         charges: &[Charge<'a>],
@@ -52,7 +52,7 @@ impl Modes {
     }
 }
 
-/// The reserved charges. When this is dropped, the reservations end, and no unit is charged.
+/// The reserved charges. When this value is dropped, the reservations end, and no unit is charged.
 pub(super) struct Reserved<'a> {
     pub(super) modes: &'a Modes,
     pub(super) kept: PerCharge<(usize, Charge<'a>, How)>,
@@ -69,7 +69,8 @@ pub(super) enum How {
 }
 
 impl Reserved<'_> {
-    /// Charges all reservations if the request is admitted. Otherwise ends them, and adds their units to the verdicts again.
+    /// Charges all reservations if the request is admitted. Otherwise ends the reservations, and adds their units back to the `remaining`
+    /// of the verdicts.
     pub(super) fn end(mut self, decision: &mut Decision) {
         let is_admitted = decision.outcome == Outcome::Admitted;
         for (index, charge, how) in std::mem::take(&mut self.kept) {

@@ -101,7 +101,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// It is unknown whether the keys were reset. A call that was lost does not reset them later.
+    /// It is unknown whether the keys were reset. A call without an answer does not reset them later.
     pub(in crate::redis) async fn forget(
         &self,
         charges: &[Charge<'_>],
@@ -115,7 +115,7 @@ impl Caller {
             let key = charge.redis_key(&self.key_prefix);
             let notes = notes_key(&key);
             keys.extend([key, notes].map(Word::from));
-            // Counts of two windows may still matter.
+            // The counts of the last two windows may still affect decisions.
             matters.push(Word::from(2 * charge.limit.quota().period() / 1_000 + 2));
         }
         keys.extend(

@@ -15,7 +15,7 @@ const REFUSES_FOR: Duration = Duration::from_secs(1);
 /// The time of a key's next exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
-    /// With the next attempt after a failure.
+    /// At the next attempt, because the last exchange failed.
     Retry,
     /// At the next interval.
     Turn,

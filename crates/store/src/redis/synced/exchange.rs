@@ -183,7 +183,7 @@ impl Synced {
         }
     }
 
-    /// Exchanges zero units of this charge, which shows whether Redis exchanges at all.
+    /// Exchanges zero units for this charge, to check that Redis accepts exchanges.
     pub(in crate::redis) async fn probe(
         &self,
         charge: &Charge<'_>,

@@ -13,7 +13,7 @@ use crate::Limit;
 #[derive(Debug, Default)]
 pub(super) struct Limits(Mutex<HashMap<u64, Arc<Watched>>>);
 
-/// One limit.
+/// A limit, and its overshoot since start.
 #[derive(Debug)]
 pub(super) struct Watched {
     name: String,

@@ -1,6 +1,6 @@
 //! All keys that this process counts, and the keys whose exchange is due.
 //!
-//! The table is bounded. A key is dropped when the counts of this gateway no longer matter. This module makes no calls.
+//! The table is bounded. A key is dropped when the counts of this gateway can no longer affect a decision. This module makes no calls.
 
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -115,7 +115,7 @@ impl Table {
         row.entries.get(&key).map(|entry| entry.tally.clone())
     }
 
-    /// Makes all keys due whose counts were sent to Redis and may still matter.
+    /// Makes the exchange due for each key of which Redis had counts of this gateway. Called because Redis has lost these counts.
     pub(super) fn tell_again(&self) {
         for mut row in self.rows.all() {
             self.list_all(&mut row, |entry| entry.tally.has_told());
@@ -132,7 +132,7 @@ impl Table {
         }
     }
 
-    /// Makes the keys of a row due for which `change` returns true.
+    /// Makes the exchange due for each key of a row for whose entry `change` returns true.
     fn list_all(&self, row: &mut Row, change: impl Fn(&mut Entry) -> bool) {
         let now = Instant::now();
         for (key, entry) in &mut row.entries {
@@ -196,7 +196,8 @@ impl Table {
         self.over(telling, |entry| Some(entry.failed()));
     }
 
-    /// Drops the keys that no longer matter from one row, the next at each call. `now` returns the time by the clock of a key's server.
+    /// Drops from one row the keys whose counts can no longer affect a decision. Each call sweeps the next row. `now` returns the time by
+    /// the clock of a key's server.
     pub(super) fn sweep(&self, now: impl Fn(&Key) -> Micros) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.rows.count();
         let row = &mut *self.rows.at(next);

@@ -2,8 +2,8 @@
 //!
 //! A quarter of the places is divided into floors, one for each limit. No other limit can take the places of a floor. All other places are
 //! common. Keys of unverified values have two more bounds. An address can take another place while it has fewer keys than half of the free
-//! common places. So one address alone gets about a quarter of all places. Any address can take another place while all unverified keys
-//! together are fewer than twice the free common places. So all unverified keys together get about half of all places.
+//! common places. So one address alone gets about a quarter of all places. Any address can take another place while all keys of unverified
+//! values together are fewer than twice the free common places. So all these keys together get about half of all places.
 
 use std::collections::HashMap;
 

@@ -116,7 +116,7 @@ impl Caller {
         // If the first call is late, its answer has Redis's time, from which the second call computes its deadline.
         for _ in 0..2 {
             let shard = self.shards.of(&charge.key.tag)?;
-            // The caller gives up `LONGEST` after the first call. The second call must not run after that.
+            // The caller gives up when `LONGEST` has passed since the first call, so the second call must not run later.
             let left = LONGEST.saturating_sub(begun.elapsed());
             let (sent, until) = (Instant::now(), shard.in_flight.deadline(left));
             let reply = self.send(&self.renewed(charge, hold, until)).await?;

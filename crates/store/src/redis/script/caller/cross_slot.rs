@@ -1,8 +1,8 @@
 //! One request whose keys are in several slots of a Redis Cluster, which no script can reach at once.
 //!
-//! One round of calls takes holds in all slots. If all slots admit the request, the request goes on. Holds of limits without a lease then
-//! end with the cost, in the background. If one slot refuses or fails, or if the caller has left, each hold ends with cost 0. So no limit
-//! is exceeded. If an end is lost, its hold lapses, and its units are charged.
+//! One round of calls takes holds in all slots. If all slots admit the request, it is admitted. Holds of limits without a lease then end
+//! with the cost, in the background. If one slot refuses or fails, or if the decision is cancelled because the client has gone, each hold
+//! ends with cost 0. So no limit is exceeded. If an end is lost, its hold lapses, and its units are charged.
 //!
 //! - [`group`]: the charges by slot
 
@@ -180,7 +180,7 @@ impl Caller {
     }
 }
 
-/// The holds of a request in several slots. When this is dropped, the remaining holds end with cost 0.
+/// The holds of a request in several slots. When this guard is dropped, the remaining holds end with cost 0.
 struct Taken<'a> {
     caller: &'a Caller,
     groups: &'a [Group<'a>],
@@ -204,7 +204,7 @@ impl<'a> Taken<'a> {
 
     /// Ends in the background the holds of charges for which `ends` returns true. `used` returns the cost of each charge.
     fn end(&self, ends: impl Fn(usize) -> bool, used: impl Fn(usize) -> u64) {
-        // The runtime has ended, so no task can send the ends. The holds lapse.
+        // If the runtime has ended, no task can send the ends, and the holds lapse.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
