@@ -1,4 +1,4 @@
-//! Explores a model to its end, or to a counterexample.
+//! Visits all states of a model, or searches for a counterexample.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -58,7 +58,7 @@ where
         let mut builder = model.clone().checker();
         builder = builder.finish_when(HasDiscoveries::AllOf(only));
         if let Some(steps) = &shortest {
-            // Only paths with fewer steps are of interest: states at the maximum depth are not visited.
+            // The next search visits only shorter paths, because it leaves out states at the maximum depth.
             builder = builder.target_max_depth(steps.len() + 1);
         }
         let checker = builder.spawn_bfs().join();

@@ -1,4 +1,4 @@
-//! The count of the gateways that share a Redis. Each gateway divides its limits by this count while Redis is away.
+//! The count of the gateways that share a Redis. Each gateway divides its limits by this count while it cannot reach Redis.
 //!
 //! Models `lua/gateways.lua`, and a gateway's `RedisStore::heartbeat` and `Count` (`crates/store/src/redis/mod.rs`,
 //! `crates/redis/src/gateways/count.rs`).
@@ -10,7 +10,7 @@ mod promises;
 
 use stateright::{Model, Property};
 
-/// The ticks without a heartbeat after which a gateway is gone.
+/// The ticks without a heartbeat after which a gateway counts as gone.
 const LAPSE: u8 = 3;
 /// The ticks for which Redis must return lower counts before a lower count applies: the lapse plus one heartbeat.
 const ROUND: u8 = LAPSE + 1;
@@ -158,7 +158,7 @@ impl State {
                 entries[other].is_some() && is_alive[other] && other != index
             });
             let count = |gateways: [bool; MOST]| gateways.iter().filter(|is| **is).count();
-            // An answer contains a number and no names, so an equal number may mean other gateways.
+            // An answer contains a number and no names, so an equal number may include other gateways than before.
             if count(others) > count(gateway.knows) {
                 gateway.knows = others;
             }

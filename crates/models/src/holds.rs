@@ -23,7 +23,7 @@ const COPIES: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
-    /// An end charges even if its hold is missing.
+    /// An end charges units even if its hold is missing.
     Unnamed,
     /// A renewal has no deadline, so that even a very late one takes a hold again.
     NoDeadline,
@@ -290,7 +290,7 @@ impl Model for Holds {
                 }
             }
             Action::LoseData => {
-                // All connections end, too: calls under way do not run, and get no answer. Ends are sent again.
+                // The loss also ends all connections: calls under way do not run, and get no answer. Ends are sent again.
                 if !self.charges {
                     next.network
                         .drop_all(|message| !matches!(message, Message::End(..)));

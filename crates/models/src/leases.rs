@@ -4,7 +4,7 @@
 //! `crates/store/src/redis/leased/slices.rs`, and `Lender::ask` (`crates/store/src/redis/leased/lender.rs`).
 //!
 //! The limit has a few units, and used units never become free. Times are ticks from now. A slice lapses two ticks after the last call. A
-//! gateway waits for an answer for a small part of a tick, but a call may run long after that.
+//! gateway times out after a small part of a tick, but its call may run long after this timeout.
 
 mod promises;
 
@@ -21,9 +21,9 @@ const WANTED: u8 = 2;
 enum Protocol {
     /// The record of a slice is deleted when the slice is returned. In use up to commit 9d78c51.
     Before,
-    /// The record of a returned slice stays until the slice would have lapsed.
+    /// The record of a returned slice is kept until the slice would have lapsed.
     Returned,
-    /// Like `Returned`, but the record also stays if the gateway sent its units again to a Redis that had lost its data.
+    /// Like `Returned`, but the record is also kept if the gateway sent its units again to a Redis that had lost its data.
     Now,
 }
 
@@ -133,7 +133,7 @@ impl Slice {
         }
     }
 
-    /// Begins a call. The units that are not `kept` are given up, even if no answer comes.
+    /// Begins a call. The gateway does not spend the units that are not `kept`, even if no answer comes.
     fn ask(&mut self, cost: u8, kept: u8, wanted: u8) -> Ask {
         self.allowance = self.spent + kept;
         self.calls += 1;

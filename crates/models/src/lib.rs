@@ -5,7 +5,8 @@
 //! lost, late or doubled, and a gateway may stop or pause at any moment. `docs/models.md` lists the events that are modelled, and
 //! the gaps.
 //!
-//! Each model has a `Protocol` with variants. A variant that is not in use shows, by its counterexample, why the scripts were changed.
+//! Each model has an enum `Protocol`. A variant that differs from the protocol in use has a counterexample, which shows why the scripts do
+//! not work that way.
 
 #[cfg(test)]
 mod explore;

@@ -3,9 +3,9 @@
 //! Models `lua/override.lua` and `lua/overrides.lua`. The modelled parts of a gateway are `Overrides::compare`
 //! (`crates/overrides/src/keeper/comparing.rs`) and the deadline of a change (`Shards::eval_in_time` in `crates/redis/src/shards.rs`).
 //!
-//! At the start, an override without an end is in Redis, in its copy, and on both gateways. A change and its answer can be late or lost. A
-//! read and its answer are one step. A gateway that is paused or cut off makes no step. The generation is a number in Redis. If it has
-//! changed, a gateway compares all entries with Redis.
+//! At the start, Redis, its copy (a replica or a snapshot) and both gateways have one override, which never ends. A change and its answer
+//! can be late or lost. A read and its answer are one step. A gateway that is paused or cut off makes no step. The generation is a number
+//! in Redis. If it has changed, a gateway compares all entries with Redis.
 
 mod calls;
 mod promises;
@@ -40,7 +40,7 @@ enum Part {
     Generation,
     /// A Redis without data gets a new generation with its first change.
     FreshGeneration,
-    /// After a comparison, a gateway has the generation that it read at the beginning of the comparison.
+    /// After a comparison, a gateway stores the generation that it read at the beginning of the comparison.
     FirstGeneration,
     /// A gateway compares all entries after it has connected again.
     Connection,
@@ -64,7 +64,7 @@ struct Overrides {
     names: usize,
     /// The number of changes that are sent.
     changes: u8,
-    /// The last tick.
+    /// The tick at which the model ends.
     end: u8,
     /// The number of ticks for which an entry is kept after its end.
     keep: u8,
@@ -120,7 +120,7 @@ enum Action {
     GiveBack(usize),
     /// Redis runs the call, and the answer is lost.
     GiveBackUnanswered(usize),
-    /// If ended entries are not kept: the gateway and Redis drop them.
+    /// The gateway and Redis drop ended entries, if the protocol does not keep them.
     DropEnded(usize),
     /// Redis drops an entry for its age.
     DropOld(usize),

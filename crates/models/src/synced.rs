@@ -212,7 +212,7 @@ impl Synced {
     fn arrive(&self, state: &mut State, message: Message) {
         match message {
             Message::Tell(id, call, counts) => {
-                // Without numbers each call counts as new.
+                // Without numbers, Redis treats each call as new.
                 let number = match self.protocol {
                     Protocol::Differences => u8::MAX,
                     Protocol::Now => call,
@@ -272,7 +272,7 @@ impl Model for Synced {
             }
         }
         for (id, gateway) in state.gateways.iter().enumerate() {
-            // The previous window counts completely, as at the start of a window.
+            // The model counts the previous window completely, as `sliding_window_counter` does at the start of a window.
             let used = gateway.own.current + gateway.others.current;
             if used + gateway.own.previous + gateway.others.previous < self.limit {
                 actions.push(Action::Count(id));

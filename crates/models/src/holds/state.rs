@@ -25,7 +25,7 @@ pub(super) struct Held {
     pub(super) admitted: u8,
     /// Whether a slot refused the request.
     pub(super) is_refused: bool,
-    /// The lapse of the request's unit in each slot.
+    /// The time at which the request's hold lapses in each slot. `None` if the slot has no hold.
     pub(super) lapse: [Option<u8>; 2],
     /// The units that each slot has charged for the request.
     pub(super) charged: [u8; 2],
@@ -33,8 +33,8 @@ pub(super) struct Held {
     pub(super) is_doubtful: bool,
     /// Whether an end has arrived in each slot.
     pub(super) is_ended: [bool; 2],
-    /// The ticks for which the gateway still assumes that Redis has the hold. An answered call sets them. 0 after the loss of the
-    /// connection.
+    /// The ticks for which the gateway still assumes that Redis has the hold. An answered call sets this number. The loss of the connection
+    /// sets it to 0.
     pub(super) trust: u8,
     /// The ticks that `trust` gets if the renewal under way is answered.
     pub(super) renewed: u8,
