@@ -133,7 +133,7 @@ pub trait Algorithm {
         Self: Copy,
     {
         let share = (self.capacity() / parts.max(1)).max(1);
-        // `with_capacity` accepts every smaller capacity.
+        // This cannot fail, because `with_capacity` accepts every smaller capacity.
         self.with_capacity(share).unwrap_or(*self)
     }
 }

@@ -169,7 +169,7 @@ impl Meter {
         weighed(debt.owed, debt.weight, self.weight, self.most_owed())
     }
 
-    /// Returns the us from `now` until `parts` are paid off, if payment begins at `at`. 0 if there are no parts.
+    /// Returns the us from `now` until `parts` are paid off, if payment begins at `at`. Returns 0 if `parts` is 0.
     const fn time_to_pay(&self, parts: u64, at: Micros, now: Micros) -> Micros {
         if parts == 0 {
             return 0;

@@ -37,7 +37,7 @@ pub struct Hold {
     pub lease: Micros,
 }
 
-/// The holds of one key. Boxed, since most keys have none.
+/// The holds of one key. Boxed to save memory, because most keys have no holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyHolds(Option<Box<Held>>);
 

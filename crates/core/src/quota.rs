@@ -33,7 +33,7 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(_) => stringify!($name),)+ }
             }
 
-            /// Returns the algorithm's place in [`Quota::ALGORITHMS`].
+            /// Returns the algorithm's index in [`Quota::ALGORITHMS`].
             pub const fn algorithm_index(&self) -> usize {
                 #[derive(Clone, Copy)]
                 enum Index { $($algorithm),+ }
@@ -254,7 +254,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// None, because the numbers are constants that fit.
+    /// This call never fails, because its numbers are constants within all bounds.
     pub fn brief(&self) -> Result<Self, QuotaError> {
         const UNITS: u64 = 1_000;
         const SPAN: Micros = 10_000;

@@ -49,7 +49,7 @@ impl SlidingWindowCounter {
         self.window / self.unit
     }
 
-    /// Returns the largest limit for which the sum of both products of the formula stays below 2^53.
+    /// Returns the largest limit whose product with the steps of two windows stays below 2^53.
     const fn largest(&self) -> u64 {
         MAX_EXACT / (2 * self.steps())
     }

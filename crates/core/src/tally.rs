@@ -159,7 +159,7 @@ impl Tally {
         if totals.start == self.start {
             (self.copy, self.others) = (totals.own, others);
         } else if totals.start + self.window == self.start {
-            // The store is still in the previous window.
+            // The store's current window is the previous window of this tally.
             (self.copy.previous, self.others.previous) = (totals.own.current, others.current);
         }
         let current = totals.all.current;

@@ -14,10 +14,10 @@ pub struct Verdict {
     pub settling: bool,
     /// The units of cost that could still be admitted now.
     pub remaining: u64,
-    /// The us until no used unit counts any more.
+    /// The time until all used units are free again, in us.
     pub reset: Micros,
-    /// The us until a request of this cost is admitted if no other request comes; 0 if allowed.
+    /// The time until a request of this cost is admitted, in us, if no other request comes. 0 if this request is allowed.
     pub retry_after: Micros,
-    /// The us until an admitted request's turn. Only a leaky bucket sets it.
+    /// The time until the turn of an admitted request, in us. Only a leaky bucket sets this field.
     pub delay: Micros,
 }
