@@ -21,7 +21,7 @@ pub const MAX_CHARGES: usize = 16;
 pub(crate) const DECISION_LEASE: Micros = 10_000_000;
 
 /// One item per charge of a request, in the order of the charges. Up to two items need no allocation and are cheap to move. Most requests
-/// have no more charges.
+/// have at most two charges.
 pub type PerCharge<T> = SmallVec<[T; 2]>;
 
 /// The policy of a limit while Redis does not decide.

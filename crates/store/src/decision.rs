@@ -84,14 +84,14 @@ impl Decision {
     }
 }
 
-/// The verdict that a charge would get now. The charge is not made.
+/// The verdict that a charge would get now. No unit is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// The time by the store's clock, in us since the epoch.
     pub now: Micros,
     /// The verdict of this limit alone.
     pub verdict: Verdict,
-    /// Whether the verdict is from the counts of this process alone. If so, other gateways may admit the same units.
+    /// Whether the verdict is from the counts of this process alone, so that other gateways may admit the same units.
     pub here: bool,
 }
 
@@ -113,7 +113,7 @@ pub struct LocalView {
 pub struct LastDecision {
     /// The units that were left after the decision.
     pub remaining: u64,
-    /// The time until the refusal ends, in us. 0 if it has ended, or if the decision was no refusal.
+    /// The time until the refusal ends, in us. 0 if the refusal has ended, or if the request was admitted.
     pub retry_after: Micros,
     /// The time since this process received the decision.
     pub age: Duration,

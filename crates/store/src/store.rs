@@ -22,7 +22,7 @@ impl Store {
     /// Decides one request: charges every limit, or none of them. If another limit refuses, units that Redis has already charged to a
     /// leased limit are not returned.
     ///
-    /// It returns no error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
+    /// The decision is never an error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
         match self {
             Self::Memory(store) => store.decide(charges),

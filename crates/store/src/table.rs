@@ -47,7 +47,7 @@ pub struct MemoryUse {
 /// The reason why a new key found no place of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crowded {
-    /// Its address already has the most keys of unverified values that one address may have.
+    /// The address that chose the key already has the most keys of unverified values that one address may have.
     Address,
     /// All addresses together already have the most keys of unverified values that the table may have.
     Unverified,
@@ -304,7 +304,7 @@ struct Place {
     room: Room,
 }
 
-/// The index of a charge, whether another limit may still refuse its request, and its use elsewhere.
+/// The index of a charge, whether another limit may still refuse its request, and the use of its key by Redis's last answer.
 type Beside = (usize, bool, Option<Box<Elsewhere>>);
 
 /// The terms on which this process decides a charge.
@@ -331,7 +331,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Terms {
-    /// Returns terms with this quota, and without use from elsewhere.
+    /// Returns terms with this quota, and without used or held units from Redis.
     pub(crate) fn of(quota: Quota) -> Self {
         Self {
             quota,
@@ -355,8 +355,8 @@ fn restrict(budget: &mut Budget<'_>, elsewhere: Option<Box<Elsewhere>>, now: Mic
     budget.blocked_until = budget.blocked_until.max(elsewhere.blocked_until);
 }
 
-/// Returns this process's state, after charging the units by which the use elsewhere exceeds it. If this process's state has expired,
-/// returns the state from elsewhere. Copies no state, because the state of a `sliding_window_log` may take megabytes.
+/// Charges to this process's state the units by which `used`, the state in Redis's last answer, exceeds it, and returns the result. If this
+/// process's state has expired, returns `used`. Copies no state, because the state of a `sliding_window_log` may take megabytes.
 fn stricter(quota: &Quota, mut own: State, used: Option<State>, now: Micros) -> State {
     let Some(mut used) = used else {
         return own;

@@ -6,8 +6,8 @@ use super::MemoryStore;
 use crate::{Charge, Decision};
 
 impl MemoryStore {
-    /// Ends the hold of the charge with this index in `decision`, at a given time. `used` is the cost of its request. `None` charges the
-    /// reserved units.
+    /// Ends the hold of the charge with this index in `decision`, at a given time. `used` is the real cost of the request. If it is `None`,
+    /// the reserved units are charged.
     pub fn end_at(
         &self,
         (charge, index): (&Charge<'_>, usize),

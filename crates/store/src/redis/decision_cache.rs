@@ -70,7 +70,7 @@ pub(super) enum Known {
     Refused(Verdict, Micros),
     /// An old answer refuses the charge, so one request should call Redis.
     Stale(Verdict, Micros),
-    /// After the last answer, too few units were left for the charge. There may be enough by now.
+    /// After the last answer, too few units were left for the charge. Enough units may have become free since that answer.
     Exhausted,
     /// No cached answer decides.
     Nothing,

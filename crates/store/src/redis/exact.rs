@@ -212,7 +212,8 @@ impl Exact {
         Ok(self.noted(charges, decided))
     }
 
-    /// Waits until calls about these charges may be made.
+    /// Fails if the gateways do not agree on the secret. Waits until the servers of these charges have all holds of `concurrency` of this
+    /// process.
     async fn prepare(&self, charges: &[Charge<'_>], until: Instant) -> Result<(), StoreError> {
         self.access.secret.check()?;
         if charges.iter().any(|charge| charge.limit.counts_running()) {

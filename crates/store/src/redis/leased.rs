@@ -37,7 +37,7 @@ use crate::{Charge, Recall, StoreError};
 pub(super) struct Leased {
     lender: Lender,
     table: Table,
-    // The limits that lend slices, by the hashes of their IDs. `None` if all leased limits lend slices.
+    // The limits of which this gateway borrows slices, by the hashes of their IDs. `None` if it borrows slices of all leased limits.
     leased: RwLock<Option<HashSet<u64>>>,
     // The last number given to a session or a call.
     last_number: AtomicU64,
@@ -109,7 +109,7 @@ impl Leased {
         }
     }
 
-    /// Settles the spent units of this key, and gives Redis back the other units of its slice.
+    /// Settles the spent units of this key, and returns the other units of its slice to Redis.
     pub(super) async fn settle(
         self: &Arc<Self>,
         charge: &Charge<'_>,

@@ -225,7 +225,7 @@ impl RedisStore {
             .await
     }
 
-    /// Sets whether Redis may decide. A store begins [agreed](Agreement::Agreed).
+    /// Sets whether Redis may decide. A new store starts as [agreed](Agreement::Agreed).
     pub fn set_agreement(&self, agreement: Agreement) {
         self.access.secret.set(agreement);
     }

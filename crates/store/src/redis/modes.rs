@@ -1,9 +1,9 @@
 //! Decisions on requests whose limits have different modes.
 //!
-//! Charges to limits with state in this process are reserved first, without a call to Redis if possible. After that, Redis decides the
-//! other limits. If the request is refused, or its client leaves, units are put back into slices, counts are subtracted, and holds end with
-//! cost 0. A charge that Redis made in the call for a slice is not undone. [`super::leased`] and [`super::synced`] describe slices and
-//! counts.
+//! Charges to `leased`, `synced` and `local` limits, whose state is in this process, are reserved first, without a call to Redis if
+//! possible. After that, Redis decides the `exact` limits. If the request is refused, or its client leaves, units are put back into slices,
+//! counts are subtracted, and holds end with cost 0. A charge that Redis made in the call for a slice is not undone. [`super::leased`] and
+//! [`super::synced`] describe slices and counts.
 //!
 //! After a limit has refused, the other limits are checked, and no unit is charged. So a refusal names all limits that refuse, as far as
 //! this process has recent answers. Each limit that the request exceeds starts its block. To keep a flood of refused requests from causing
@@ -133,7 +133,7 @@ impl Modes {
         }
         if !exactly.0.is_empty() {
             let exact_charges = exactly.pick(charges);
-            // Boxed, so that a request without exact limits needs no room for these calls.
+            // Boxed, so that the future of a request without exact limits is small.
             match decision.outcome {
                 Outcome::Admitted => {
                     let part = Box::pin(self.decide_exactly(&exact_charges, start)).await;

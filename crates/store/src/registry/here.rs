@@ -128,7 +128,7 @@ impl Registry {
     /// Runs `forget`, which resets keys of the memory store, and restores the holds of running requests afterwards.
     pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
-            // Decisions wait until the reset is done.
+            // While `first` is 0, each decision waits for this lock, until the reset is done.
             self.here.first.store(0, Relaxed);
             forget();
             self.here.renew(holds, memory, now);

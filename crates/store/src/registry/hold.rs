@@ -26,12 +26,12 @@ pub(crate) struct Hold {
     pub(crate) cost: u64,
     pub(crate) home: Home,
     pub(crate) id: HoldId,
-    /// The time at which the hold lapses, by the clock of its home.
+    /// The time at which the hold lapses, by the clock of the store in `home`.
     pub(crate) lapse: Micros,
     /// The last time at which the store in `home` certainly had the hold. `None` if that store may lack the hold, for example because this
     /// process admitted the request during an outage of Redis.
     pub(crate) renewed: Option<Instant>,
-    /// The connection of the last renewal, for `concurrency` in Redis.
+    /// The number of the connection that sent the last renewal, for `concurrency` in Redis.
     pub(crate) connection: u64,
     /// Whether Redis may have the hold.
     pub(crate) may_be_there: bool,
@@ -78,8 +78,8 @@ impl Hold {
         }
     }
 
-    /// Returns the time for which the end of a hold matters. Redis keeps a hold until a charge at the time of its lapse would no longer
-    /// count.
+    /// Returns the time for which the end of a hold can take effect. Redis keeps a lapsed hold until a charge at the time of the lapse
+    /// would no longer count.
     pub(crate) fn matters(&self) -> Duration {
         let period = match self.limit.counts_running() {
             true => 0,

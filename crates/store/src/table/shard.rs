@@ -21,7 +21,7 @@ const KEPT_FROM: u16 = 500;
 /// The place of a key's state, before and after the decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Room {
-    /// An entry of its own.
+    /// The entry that the key already has.
     Own,
     /// A place of its own if the key is charged: a free place, or the place of the named key, which is then removed.
     New(Option<LimitKey>),
@@ -125,7 +125,8 @@ impl Entry {
         content
     }
 
-    /// Stores the state after a decision. The state may have changed without a charge, too, if the clock stepped back.
+    /// Stores the state after a decision. Even without a charge, the state may have changed, because a check moves stamps back after the
+    /// clock stepped back.
     fn put(&mut self, budget: Budget<'_>, charged: Option<&Verdict>) {
         let quota = budget.quota;
         self.content = KeyState::of(budget);

@@ -109,8 +109,8 @@ impl DecisionCache {
         }
     }
 
-    /// Returns the flight of a request that calls Redis to end the doubts about these charges. `None` if there are no doubts, or if other
-    /// requests have claimed the calls.
+    /// Returns the [`Flight`] of a request that calls Redis to end the doubts about these charges. `None` if there are no doubts, or if
+    /// other requests have claimed the calls.
     pub(in super::super) fn claim_any<'a>(
         &'a self,
         charges: &'a [Charge<'a>],

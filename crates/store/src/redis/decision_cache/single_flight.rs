@@ -39,7 +39,7 @@ impl DecisionCache {
             return false;
         };
         let mut answered = std::pin::pin!(self.waiters(charge).notified());
-        // An answer that comes before the wait below is noticed, too.
+        // The waiter is enabled here, so that an answer before the wait below also wakes it.
         answered.as_mut().enable();
         if self.is_asked(charge, now) {
             let _ = tokio::time::timeout(patience, answered).await;

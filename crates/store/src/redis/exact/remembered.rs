@@ -17,7 +17,7 @@ pub(in super::super) enum Remembered {
     /// The request is refused.
     Refused(Decision),
     /// The request is refused, and one such request should call Redis about charges in doubt. The flag is true if the refusal is recent, so
-    /// that it holds even if the call fails.
+    /// that it is the decision even if the call fails.
     Doubtful(Decision, bool),
     /// The last answer about a charge left too few units for it.
     Exhausted,

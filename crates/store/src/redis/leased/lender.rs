@@ -12,7 +12,7 @@ use super::super::script::arguments::{Arguments, Holding};
 use super::super::script::{self, Task};
 use crate::{Charge, Key, Limit, StoreError};
 
-/// The time without a call after which a slice lapses. Its gateway then counts as gone, and the whole slice as spent.
+/// The time without a call after which a slice lapses. After the lapse, the gateway counts as gone, and its whole slice as spent.
 pub(super) const TERM: Duration = Duration::from_secs(5);
 
 /// The longest time for which requests are refused without a call.
@@ -63,7 +63,7 @@ pub(super) struct Ask {
 pub(super) struct Lent {
     /// The time by Redis's clock.
     pub(super) now: Micros,
-    /// Whether the request was admitted. If so, its cost is charged, unless the call only checks it.
+    /// Whether the request was admitted. The cost of an admitted request is charged, unless the call only checks the request.
     pub(super) admitted: bool,
     /// The units that can still be lent.
     pub(super) left: u64,
@@ -131,7 +131,7 @@ impl Lender {
         let shard = self.access.caller.server(&budget.key.tag)?;
         let call = |on_clock| self.call(budget, ask, on_clock);
         match shard.in_flight.call(until, call).await {
-            // The late call had no effect. Its answer has Redis's time, so that another call can be in time.
+            // The late call had no effect. Its answer contains Redis's time, from which the next call computes its deadline.
             Err(StoreError::Late) => shard.in_flight.call(until, call).await,
             answer => answer,
         }

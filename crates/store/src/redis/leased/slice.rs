@@ -1,4 +1,4 @@
-//! One slice: the units that may be spent of it, and the calls that it needs. Times and call numbers are arguments.
+//! One slice: its spendable units, and the calls to Redis that it needs. Times and call numbers are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -225,7 +225,7 @@ impl Slice {
         }
     }
 
-    /// Begins a call for a slice of the right size.
+    /// Begins a call for a slice of the size `self.size`.
     fn ask(&mut self, cost: u64, kept: u64, call: u64) -> Ask {
         self.ask_for(self.size, cost, kept, call)
     }

@@ -36,7 +36,7 @@ pub(super) enum Next {
 }
 
 impl Leased {
-    /// Spends from the slice, makes a call, or waits for one.
+    /// Spends from the slice, makes a call, or waits for a call that is under way.
     pub(super) fn take(
         self: &Arc<Self>,
         charge: &Charge<'_>,
@@ -74,7 +74,7 @@ impl Leased {
         (entry.budget.limit.quota() == charge.limit.quota()).then_some(entry)
     }
 
-    /// Settles one key, and returns its whole slice to Redis.
+    /// Settles the slice of one key, and returns all its unspent units to Redis.
     pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
         let nothing = Charge { cost: 0, ..*charge };
         let key = charge.limit_key();
@@ -88,7 +88,7 @@ impl Leased {
         Next::Asking(self.begin(key, entry, ask, until))
     }
 
-    /// Whether the limit of this key lends slices.
+    /// Whether this gateway borrows slices of this key's limit.
     pub(super) fn is_leased(&self, key: &LimitKey) -> bool {
         let leased = self.leased.read();
         leased
@@ -182,7 +182,7 @@ impl Leased {
             leased.note(&key, sent, &answer);
             let answer = answer.map(|answer| taken(&answer.content));
             let result = answer.as_ref().map(drop).map_err(Clone::clone);
-            // There may be no request that waits.
+            // Sending fails if no request waits, so its result is ignored.
             let _ = sender.send(Some(result));
             answer
         })
@@ -202,7 +202,7 @@ impl Leased {
         }
     }
 
-    /// Decides a charge that has no place for a slice of its own.
+    /// Decides a charge for whose key the table has no place.
     fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, checks: bool, until: Instant) -> Next {
         let (cache, now) = (&self.lender.access.cache, Instant::now());
         let patience = self.lender.access.timeout;

@@ -86,7 +86,7 @@ impl Modes {
     async fn reset_redis(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         self.exact.access.secret.check()?;
         match self.settle_leased(charges).await {
-            // The reset also removes data that the script cannot read.
+            // An error about unreadable keys is ignored, because the reset also removes data that the script cannot read.
             Err(error) if !error.is_about_keys() => return Err(error),
             _ => {}
         }

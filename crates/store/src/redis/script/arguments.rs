@@ -9,9 +9,9 @@ use crate::Charge;
 use crate::charge::DECISION_LEASE;
 use crate::charge::words::{COST, LEASE};
 
-/// The lease of requests that take no holds.
+/// The word for the lease under [`Holding::Beside`], where requests take no holds.
 static BESIDE: LazyLock<Word> = LazyLock::new(|| Word::interned(format!("-{DECISION_LEASE}")));
-/// The lease of requests that take holds.
+/// The word for the lease under [`Holding::Taken`], where requests take holds.
 static TAKEN: LazyLock<Word> = LazyLock::new(|| Word::interned(DECISION_LEASE.to_string()));
 
 /// The treatment of holds under limits whose own requests take no holds.

@@ -181,7 +181,7 @@ impl Caller {
             self.decided(&call, words, deadline)
         };
         match shard.in_flight.call(until, ask).await {
-            // The late call charged no unit. Its answer has Redis's time, so that another call can be in time.
+            // The late call charged no unit. Its answer contains Redis's time, from which the next call computes its deadline.
             Err(StoreError::Late) => shard.in_flight.call(until, ask).await,
             answer => answer,
         }

@@ -120,7 +120,7 @@ impl Synced {
         batches.map(<[Telling]>::to_vec).collect()
     }
 
-    /// Sends waiting batches, as far as the bound of calls allows. Returns whether any batch could not be sent.
+    /// Sends waiting batches while fewer than [`CALLS`] calls are under way. Returns whether any batch could not be sent.
     fn send(&self, calls: &mut Calls) -> bool {
         let mut failed = false;
         while calls.under_way.len() < CALLS
@@ -231,7 +231,7 @@ impl Call<'_> {
                 .call(until, |on_clock| self.tell(on_clock))
                 .await
             {
-                // The late call had no effect. Its answer has Redis's time, so that another call can be in time.
+                // The late call had no effect. Its answer contains Redis's time, from which the next call computes its deadline.
                 Err(StoreError::Late) if Instant::now() < until => {}
                 // A limit has two Redis keys per client. While they move to another node, the node may have only the first key.
                 Err(error) if error.is_moving() && Instant::now() + MOVING < until => {

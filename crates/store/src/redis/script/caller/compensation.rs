@@ -16,7 +16,7 @@ use crate::{Charge, StoreError};
 /// The longest time that a call after a decision may take.
 pub(in crate::redis) const LONGEST: Duration = Duration::from_secs(1);
 
-/// A call with all its data.
+/// A call that renews or ends holds, with all its data.
 #[derive(Debug)]
 pub(in crate::redis) struct Compensation {
     tag: [u8; 16],

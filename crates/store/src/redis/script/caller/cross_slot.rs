@@ -121,7 +121,7 @@ impl Caller {
         for (index, verdict) in verdicts.enumerate() {
             let allowed = verdict.as_mut().filter(|verdict| verdict.allowed);
             match allowed.filter(|_| admitting[index]) {
-                // The hold of this charge ends at once, so its units remain.
+                // The hold of this charge ends at once, so its units are free again.
                 Some(verdict) if !is_admitted => verdict.remaining += charges[index].cost,
                 Some(_) => {}
                 None => taken.held[index] = HoldId(0),
