@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stateright::{Checker as _, Expectation, HasDiscoveries, Model};
 
-/// The most steps of a model. A larger model would take too long for a test.
+/// The most states that the checker may generate for a model, counted with repetitions. A larger model would take too long for a test.
 const MOST: usize = 10_000_000;
 
 /// Visits all states. Each `always` property must hold in all of them, and each `sometimes` property in at least one.

@@ -30,9 +30,9 @@ enum Protocol {
 struct Fleet {
     protocol: Protocol,
     gateways: usize,
-    /// Gateways may pause their heartbeats for any time.
+    /// Whether gateways may pause their heartbeats for any time.
     pauses: bool,
-    /// Gateways may crash, and other gateways start.
+    /// Whether gateways may crash, and other gateways start.
     crashes: bool,
 }
 

@@ -41,9 +41,9 @@ struct Holds {
     requests: &'static [&'static [usize]],
     /// Whether the limit has a cost. If not, the limit counts running requests.
     charges: bool,
-    /// Redis may lose its data.
+    /// Whether Redis may lose its data.
     losses: bool,
-    /// Gateways may crash.
+    /// Whether gateways may crash.
     crashes: bool,
 }
 
@@ -154,7 +154,7 @@ impl Holds {
         if self.charges { 0 } else { LEASE }
     }
 
-    /// Whether a hold of a running request may be missing. If so, its gateway sends no decision.
+    /// Whether a hold of a running request may be missing. While it may be missing, its gateway asks Redis for no decision.
     fn is_unconfirmed(&self, state: &State) -> bool {
         let mut held = state.held.iter();
         !self.charges

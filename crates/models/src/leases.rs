@@ -33,7 +33,7 @@ struct Leases {
     gateways: usize,
     /// The number of calls that each gateway makes.
     calls: u8,
-    /// Calls may run after their gateways have timed out, and may run twice.
+    /// Whether calls may run twice, and may run after their gateways have timed out.
     late: bool,
     crashes: bool,
     losses: bool,
@@ -73,7 +73,7 @@ struct Slice {
     charged: u8,
 }
 
-/// A field of the hash of slices.
+/// The record of one gateway's slice: a field of the Redis hash that stores the slices of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Record {
     call: u8,

@@ -1,4 +1,4 @@
-//! Messages that are under way. Any of them may arrive next, arrive twice, or never.
+//! Messages that are under way. Any message may arrive next, arrive twice, or never arrive.
 
 /// The messages. The list is sorted, so that networks with the same messages are equal states.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

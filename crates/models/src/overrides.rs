@@ -1,4 +1,4 @@
-//! Overrides as one versioned table. Two scripts write and read it. Gateways restore entries that Redis has lost.
+//! Overrides as one versioned table. Two scripts write and read the table. Gateways restore entries that Redis has lost.
 //!
 //! Models `lua/override.lua` and `lua/overrides.lua`. The modelled parts of a gateway are `Overrides::compare`
 //! (`crates/overrides/src/keeper/comparing.rs`) and the deadline of a change (`Shards::eval_in_time` in `crates/redis/src/shards.rs`).
@@ -70,11 +70,11 @@ struct Overrides {
     keep: u8,
     /// The number of losses: a replica that is behind takes over, older data are restored, or Redis loses its data.
     losses: u8,
-    /// Gateways crash and start again.
+    /// Whether gateways crash and start again.
     crashes: bool,
     /// The number of times that Redis's clock is set back.
     steps: u8,
-    /// Gateways connect again.
+    /// Whether gateways connect again.
     reconnects: bool,
 }
 
@@ -130,7 +130,7 @@ enum Action {
     Copy,
     /// The copy takes over, and all connections are new.
     TakeOver,
-    /// Redis loses its data, and the connections stay.
+    /// Redis loses its data, and the connections remain open.
     Wipe,
     Tick,
     SetBack,

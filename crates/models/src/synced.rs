@@ -28,9 +28,9 @@ struct Synced {
     calls: u8,
     /// The number of times that the window changes.
     turns: u8,
-    /// Calls may run twice.
+    /// Whether calls may run twice.
     doubles: bool,
-    /// Redis may lose its data, once.
+    /// Whether Redis may lose its data, once.
     losses: bool,
 }
 

@@ -173,7 +173,7 @@ fn the_old_protocol_brings_a_replaced_override_back() {
     );
     // A gateway was cut off, and restores the replaced override.
     fails(Overrides { changes, ..OLD }, KEPT);
-    // A replica takes over that lacks the change.
+    // A replica that lacks the change takes over.
     let losses = 1;
     fails(
         Overrides {
