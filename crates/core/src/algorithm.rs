@@ -25,7 +25,7 @@ pub trait Algorithm {
     fn capacity(&self) -> u64;
 
     /// Decides whether a cost fits. The check changes the state only if the clock stepped back and a stamp is now more than a
-    /// [period](Self::period) after `now`. It moves such a stamp back, because otherwise the client would be refused until the clock
+    /// [period](Self::period) after `now`. The check moves such a stamp back, because otherwise the client would be refused until the clock
     /// reaches the stamp.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
 

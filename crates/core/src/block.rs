@@ -38,7 +38,7 @@ impl Block {
         }
     }
 
-    /// Sets the numbers of a verdict that a block refuses: `remaining` is 0, and `reset` and `retry_after` are at least `left` us.
+    /// Sets the numbers of a verdict while the key is blocked: `remaining` is 0, and `reset` and `retry_after` are at least `left` us.
     fn tell(&self, left: Micros, verdict: &mut Verdict) {
         verdict.remaining = 0;
         verdict.reset = verdict.reset.max(left);
