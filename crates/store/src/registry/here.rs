@@ -85,7 +85,7 @@ impl Registry {
         now >= self.here.first.load(Relaxed)
     }
 
-    /// Renews all holds that this process counts, if one of them may have lapsed by `now`, the time of a decision.
+    /// Renews all holds that this process counts, if any hold of a running request may have lapsed by `now`, the time of a decision.
     pub(crate) fn keep_here(&self, memory: &Table, now: Micros) {
         if !self.may_lapse(now) {
             return;
@@ -125,7 +125,7 @@ impl Registry {
         }
     }
 
-    /// Runs `forget`, which resets keys of the memory store, and restores the holds of running requests afterwards.
+    /// Runs a reset of keys in the memory store, and restores the holds of running requests afterwards.
     pub(crate) fn forget_here(&self, memory: &Table, now: Micros, forget: impl FnOnce()) {
         self.with_all(|holds, _| {
             // While `first` is 0, each decision waits for this lock, until the reset is done.
