@@ -128,7 +128,7 @@ impl Gateway {
 }
 
 impl State {
-    /// Runs the script. Returns the number of gateways, and whether Redis has the record of this gateway's last answered heartbeat.
+    /// Runs `lua/gateways.lua`. Returns the number of gateways, and whether Redis has the record of this gateway's last answered heartbeat.
     fn run(&mut self, gateway: usize) -> (u8, bool) {
         let before = self.entries[gateway];
         self.entries[gateway] = Some(Entry {

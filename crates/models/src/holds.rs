@@ -62,7 +62,7 @@ enum Action {
 }
 
 impl Holds {
-    /// Charges the reserved units of lapsed holds, as each script does first.
+    /// Charges the reserved units of lapsed holds, as each script does before its own task.
     fn sweep(&self, state: &mut State, slot: usize) {
         for held in &mut state.held {
             if held.lapse[slot] == Some(0) {
@@ -113,7 +113,7 @@ impl Holds {
                 let slots = self.requests[request].len() as u8;
                 let held = &mut state.held[request];
                 if held.phase != Phase::Asking {
-                    // The request's gateway has crashed.
+                    // The request's gateway has crashed, so no process receives the answer.
                     return;
                 }
                 held.admitted += 1;
@@ -256,7 +256,7 @@ impl Model for Holds {
                 }
             }
             Action::TimeOut(request) => {
-                // After its deadline, a script takes no hold.
+                // A script takes no hold after its deadline, so the messages of this request are dropped.
                 next.network.drop_all(|message| match message {
                     Message::Renew(of, _) => {
                         *of == request && self.protocol != Protocol::NoDeadline

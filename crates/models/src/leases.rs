@@ -102,7 +102,7 @@ enum Action {
     Request(usize, u8),
     /// The gateway makes a call without a request, because spent units are unsettled, or few units are left.
     Settle(usize),
-    /// The gateway returns all units.
+    /// The gateway returns all unspent units.
     End(usize),
     /// The gateway has timed out.
     TimeOut(usize),
@@ -160,7 +160,7 @@ impl Message {
 }
 
 impl Leases {
-    /// Runs the script. Returns the size of the slice. `None` if a later call has run before.
+    /// Runs `lua/lease.lua`. Returns the size of the slice. `None` if a later call has run before.
     fn run(&self, state: &mut State, id: usize, ask: Ask) -> Option<u8> {
         let own = state.records[id];
         if own.is_some_and(|own| ask.call <= own.call) {
@@ -172,7 +172,7 @@ impl Leases {
                 continue;
             };
             if record.lapse == 0 {
-                // The slice has lapsed. Its spent units are unknown, so all units are charged.
+                // The slice has lapsed. Redis cannot learn how much of it was spent, so all its units are charged.
                 state.used += record.out;
                 state.due += record.out;
                 state.slices[holder].charged = state.slices[holder].spent;

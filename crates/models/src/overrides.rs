@@ -101,7 +101,7 @@ struct Write {
     name: usize,
     change: Change,
     deadline: Option<u8>,
-    /// The highest version that the writer has seen.
+    /// The highest version that the gateway had received when it sent the change.
     highest: u8,
     waiter: Waiter,
 }
@@ -112,7 +112,7 @@ enum Action {
     Arrive(Write),
     /// The gateway receives the answer to its change.
     Receive(usize),
-    /// The gateway answers 503.
+    /// The gateway answers a pending change with 503.
     Refuse(usize),
     /// The gateway reads newer entries, or begins a comparison.
     Read(usize),
@@ -156,7 +156,8 @@ impl Overrides {
         }
     }
 
-    /// Whether generations are renamed. A protocol that compares generations across connections or losses needs their values.
+    /// Whether generations are replaced by the few values of `state::generation`. A protocol that compares generations across connections
+    /// or losses needs the real numbers.
     fn renumbers(&self) -> bool {
         self.protocol.has(Part::FreshGeneration) && self.protocol.has(Part::Connection)
     }

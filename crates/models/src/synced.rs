@@ -71,9 +71,9 @@ struct Gateway {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    /// Redis's clock.
+    /// The window at the present time by Redis's clock.
     window: u8,
-    /// The state in Redis.
+    /// The counts of all gateways in Redis.
     state: Counts,
     notes: Vec<Option<Note>>,
     gateways: Vec<Gateway>,
@@ -102,8 +102,8 @@ impl Counts {
         previous: 0,
     };
 
-    /// Returns the counts of window `start` and of the window before it. Models `counts_of` of `lua/exchange.lua` and `TallyCounts::after` of
-    /// `crates/core/src/tally.rs`.
+    /// Returns the counts of window `start` and of the window before it. Models `counts_of` in `lua/exchange.lua` and `TallyCounts::after`
+    /// in `crates/core/src/tally.rs`.
     fn at(self, start: u8) -> (Option<i8>, Option<i8>) {
         if self.start == start {
             (Some(self.current), Some(self.previous))
@@ -171,7 +171,7 @@ impl State {
 }
 
 impl Synced {
-    /// Runs the script.
+    /// Runs `lua/exchange.lua`.
     fn run(&self, state: &mut State, id: usize, call: u8, counts: Counts) -> (Counts, Counts) {
         let start = state.window;
         let mut all = state.state.turned(start);

@@ -25,7 +25,7 @@ pub(super) struct Held {
     pub(super) admitted: u8,
     /// Whether a slot refused the request.
     pub(super) is_refused: bool,
-    /// The time at which the request's hold lapses in each slot. `None` if the slot has no hold.
+    /// The ticks until the request's hold lapses in each slot. `None` if the slot has no hold.
     pub(super) lapse: [Option<u8>; 2],
     /// The units that each slot has charged for the request.
     pub(super) charged: [u8; 2],

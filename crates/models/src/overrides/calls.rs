@@ -28,7 +28,7 @@ impl Overrides {
         });
     }
 
-    /// Runs the script that makes a change.
+    /// Runs `lua/override.lua`, which makes a change.
     pub(super) fn write(&self, state: &mut State, write: Write) {
         let before = state.redis.entries[write.name];
         let answer = self.make(state, write);
@@ -138,7 +138,7 @@ impl Overrides {
         }
     }
 
-    /// Returns for each name whether the gateway restores its entry.
+    /// Returns, for each name, whether the gateway restores its entry in Redis.
     pub(super) fn gives(&self, gateway: &Gateway, now: u8) -> impl Iterator<Item = bool> + use<> {
         let (table, comparison, keep) = (gateway.table, gateway.comparison, self.keep);
         let drops_ended = self.drops_ended();

@@ -38,7 +38,7 @@ fn after_any_two_reads(model: &Overrides, state: &State, holds: impl Fn(&State) 
 }
 
 impl Overrides {
-    /// Whether later changes have higher versions, also after a loss.
+    /// Whether later changes have higher versions, even after a loss.
     const fn keeps_order(&self) -> bool {
         self.steps == 0 || self.losses == 0
     }
@@ -86,7 +86,7 @@ pub(super) fn properties() -> Vec<Property<Overrides>> {
         }),
         Property::always(AGREE, |model: &Overrides, state: &State| {
             after_any_two_reads(model, state, |after| {
-                // Either side may have dropped an old entry, so old entries are left out.
+                // Redis or a gateway may have dropped an old entry, so old entries are left out.
                 let held = |entries: [Option<Entry>; NAMES]| {
                     entries.map(|it| it.filter(|it| !it.is_old(after.now, model.keep)))
                 };

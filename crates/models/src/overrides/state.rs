@@ -3,7 +3,7 @@
 use super::{GATEWAYS, NAMES, Waiter, Write};
 use crate::network::Network;
 
-/// The values of renamed generations. A Redis without data has 0.
+/// The values that replace generations, so that the model has fewer states. A Redis without data has generation 0.
 mod generation {
     pub(super) const CURRENT: u8 = 1;
     pub(super) const EARLIER: u8 = 2;
@@ -14,7 +14,7 @@ mod generation {
 pub(super) enum Value {
     Forever,
     Until(u8),
-    /// Cleared at this time.
+    /// The override was cleared at this time.
     Cleared(u8),
 }
 
@@ -86,16 +86,16 @@ pub(super) struct State {
     pub(super) set_back: u8,
     pub(super) losses: u8,
     pub(super) redis: Redis,
-    /// A replica, or a snapshot.
+    /// The copy of Redis's data: a replica, or a snapshot.
     pub(super) copy: Redis,
     pub(super) gateways: [Gateway; GATEWAYS],
     pub(super) network: Network<Write>,
     pub(super) sent: u8,
     /// The number of changes that were made.
     pub(super) made: u8,
-    /// The highest version that there ever was.
+    /// The highest version of all changes so far.
     pub(super) highest: u8,
-    /// The last generation, if generations are not renamed.
+    /// The last generation that was assigned, if generations keep their numbers.
     pub(super) generations: u8,
     pub(super) is_made_after_refusal: bool,
     /// A change was made although it was answered with 503, and replaced a change that was made after this answer.
@@ -112,7 +112,8 @@ impl Entry {
     };
 
     pub(super) fn is_newer_than(&self, other: &Self) -> bool {
-        // Equal versions are ordered by their text. The model takes the worse case: the earlier change has the greater text.
+        // Entries with equal versions are ordered by their text. The model assumes the worse case: the earlier change has the greater text,
+        // and so counts as newer.
         let rank = |entry: &Self| (entry.version, u8::MAX - entry.made);
         rank(self) > rank(other)
     }
@@ -294,7 +295,8 @@ impl State {
         self.redis.generation = generation::FRESH;
     }
 
-    /// Renames generations, so that states are equal if the same gateways have the generation of Redis.
+    /// Replaces generations by the few values of [`generation`], so that states are equal if the same gateways have the generation of
+    /// Redis.
     pub(super) fn settle_generations(&mut self) {
         let before = self.redis.generation;
         let after = before.min(generation::CURRENT);
