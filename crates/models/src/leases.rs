@@ -172,7 +172,7 @@ impl Leases {
                 continue;
             };
             if record.lapse == 0 {
-                // The slice has lapsed. Redis cannot learn how much of it was spent, so all its units are charged.
+                // The slice has lapsed. Redis has no count of its spent units, so all its units are charged.
                 state.used += record.out;
                 state.due += record.out;
                 state.slices[holder].charged = state.slices[holder].spent;
