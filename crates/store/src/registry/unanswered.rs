@@ -1,4 +1,5 @@
-//! Ends of holds that Redis has not answered. An end is sent again until Redis answers, or until it no longer matters ([`Hold::matters`]).
+//! Ends of holds that Redis has not answered. An end is sent again until Redis answers, or until it can no longer take effect
+//! ([`Hold::matters`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

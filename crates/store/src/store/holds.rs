@@ -145,7 +145,7 @@ impl Store {
         }
     }
 
-    /// Renews holds that are due, ends kept holds whose time is over, and sends unanswered ends again. Call it every [`RENEW_EVERY`].
+    /// Renews holds that are due, ends holds whose `kept_until` has passed, and sends unanswered ends again. Call it every [`RENEW_EVERY`].
     pub async fn renew(&self) {
         for id in self.registry().over() {
             self.end(id, None);
@@ -166,8 +166,8 @@ impl Store {
         }
     }
 
-    /// Ends all holds at the end of the process, and waits until Redis has answered all calls of this process. Never returns if Redis does
-    /// not answer.
+    /// Ends all holds before the process exits, and waits until Redis has answered all calls of this process. While Redis does not answer,
+    /// this call does not return, so it needs a timeout.
     pub async fn let_go(&self) {
         for id in self.registry().ids() {
             self.end(id, None);

@@ -24,7 +24,7 @@ impl SettlementWatch {
         Self { store, key, notify }
     }
 
-    /// Waits until this process settles or frees units under this key after this call.
+    /// Waits until this process settles or frees units under this key. Only events after this call count.
     pub fn next(&self) -> impl Future<Output = ()> + use<> {
         self.notify.clone().notified_owned()
     }

@@ -1,4 +1,4 @@
-//! Ends of holds in Redis: each is sent until it takes effect, or until it no longer matters.
+//! Ends of holds in Redis: each is sent until it takes effect, or until it can no longer take effect.
 
 use tokio::task::JoinSet;
 
