@@ -79,8 +79,8 @@ local function held_units(held_key, key, now, lease, algorithm, quota)
   return held, last
 end
 
--- Returns `reset` or `retry_after` in us if `units` more units were charged now. `wait` is its value without these units. Units beyond the
--- capacity do not count.
+-- Returns `reset` or `retry_after` in us if `units` more units were charged now. `wait` is the current value of that field, before these
+-- units are added. Units beyond the capacity do not count.
 local function later(wait, units, now, algorithm, quota)
   if algorithm.time then return wait + algorithm.time(math.min(units, quota[1]), quota) end
   return math.max(wait, algorithm.counts_for(now, now, quota))

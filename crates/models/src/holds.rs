@@ -37,7 +37,7 @@ enum Protocol {
 #[derive(Clone, Debug)]
 struct Holds {
     protocol: Protocol,
-    /// The slots of each request. There are two slots.
+    /// The slots of each request. The model has two slots, 0 and 1.
     requests: &'static [&'static [usize]],
     /// Whether the limit has a cost. If not, the limit counts running requests.
     charges: bool,

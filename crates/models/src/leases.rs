@@ -133,7 +133,7 @@ impl Slice {
         }
     }
 
-    /// Begins a call. The gateway does not spend the units that are not `kept`, even if no answer comes.
+    /// Begins a call. Until an answer comes, the gateway may spend only `kept` more units.
     fn ask(&mut self, cost: u8, kept: u8, wanted: u8) -> Ask {
         self.allowance = self.spent + kept;
         self.calls += 1;

@@ -244,8 +244,8 @@ impl Activity {
         self.idle_since.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the next byte begins a head, all answers are sent, and further requests may come. Only such a connection may rest: with its
-    /// state dropped, hyper would read remaining bytes of a body as a request.
+    /// Whether the next byte begins a head, all answers are sent, and further requests may come. Only such a connection may rest. During a
+    /// body, for example, a new hyper state would read the remaining bytes as a request.
     fn is_done(&self) -> bool {
         let not = [
             &self.is_closed,

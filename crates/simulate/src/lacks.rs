@@ -159,7 +159,7 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
     let holds = rule.limit.lease().is_some();
     let duration = || missing(!holds || fields.has(Field::Duration), "duration");
     let status = || missing(rule.count.is_none() || fields.has(Field::Status), "status");
-    // The cost in a header is checked for each request (`set_cost`), because the gateway reads this header only from trusted peers.
+    // `set_cost` reports a missing header cost per request, because the gateway reads this header only from trusted peers.
     let is_told = matches!(rule.cost, Cost::Answer { .. } | Cost::Body { .. });
     let cost = || missing(!is_told || fields.has(Field::Cost), "cost");
     per.or_else(duration).or_else(status).or_else(cost)

@@ -27,7 +27,7 @@ const SWEEP: Micros = 60_000_000;
 /// Number of requests whose keys are read into the processor's cache before the first of these requests is decided.
 pub(crate) const AHEAD: usize = 32;
 
-/// Number of events between two calls of `go_on`, while events remain after the last request of the log.
+/// Number of events between two calls of `go_on` in `finish`, which runs after the last request of the log.
 const CHECK_EVERY: u64 = 1_024;
 
 /// The behaviour of refused clients.

@@ -293,8 +293,8 @@ impl Recall {
     }
 }
 
-/// A hash of the address that chose the values of a key, if none of the values is verified. Other processes have other hashes of the same
-/// address.
+/// A hash of the caller's address, for a key with at least one unverified value that the caller chose. Other processes have other hashes of
+/// the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(NonZeroU32);
 

@@ -33,7 +33,7 @@ pub(crate) struct Registry {
     pub(crate) on_the_way: AtomicUsize,
     /// Ends that Redis has not answered.
     pub(crate) unanswered: Unanswered,
-    /// The holds that this process counts.
+    /// Tracks the holds counted in this process's memory, including copies of Redis holds while Redis does not answer.
     here: Here,
     resetting: AtomicUsize,
     /// Notified if holds should be renewed at once.

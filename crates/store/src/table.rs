@@ -213,7 +213,7 @@ impl Table {
         verdict
     }
 
-    /// Returns the outlook of one charge alone on these terms, and charges no unit.
+    /// Returns the verdict that one charge would get under `terms`, regardless of the request's other limits. Charges no unit.
     pub(crate) fn peek(&self, charge: &Charge<'_>, terms: Terms, now: Micros) -> Outlook {
         let (shard, key) = self.locate(charge);
         let held = self.shards.at(shard).held(&key, now);

@@ -16,7 +16,7 @@ pub enum SendError {
     Down(Duration),
     /// No place at a server became free in time.
     Busy,
-    /// The client's body broke off before a part of the request was sent.
+    /// The client's body broke off before any part of the request was sent to a server.
     Unread(BoxError),
     /// No server accepted a connection. Holds the error of the last server.
     Unconnected(ConnectError),

@@ -47,7 +47,7 @@ pub(crate) struct Upstream {
     pub(crate) eject: Option<SingleOr<NoEjection, Eject>>,
     /// Health checks of the servers. Default: none.
     pub(crate) health: Option<Spanned<Health>>,
-    /// The time in which the share of a server that gets requests again rises to its full value. Default: none; the server gets its full
+    /// The time in which a returning server's share of requests rises to its full value. Default: none; the server gets its full
     /// share at once.
     pub(crate) slow_start: Option<Scalar<Duration>>,
     /// The most connections in use to one server, or with HTTP/2, the most requests in flight. Default: no bound.

@@ -26,7 +26,7 @@ struct Place {
     shape: RouteShape,
     // Whether the route answers CORS preflights.
     has_cors: bool,
-    // The names in the path pattern by which limits split their budgets (`per`).
+    // The names in the path pattern that the route's limits use in `per`.
     counted: Vec<Arc<str>>,
 }
 

@@ -1,9 +1,9 @@
 //! Costs above the cost of a cached refusal: they are refused as well, and may have to wait longer.
 //!
 //! The wait of a larger cost usually follows from the refusal. The wait may be unknown for `sliding_window_log`, `sliding_window_counter`,
-//! or a block that ends within a window. If it is unknown, one request of a larger cost calls Redis each second. The answer is kept beside
-//! the refusal, and applies to all costs up to the cost in this call. A still larger cost waits until any cost fits. For a leased limit,
-//! the wait never follows from the refusal.
+//! or a block that ends within a window. If the wait is unknown, at most about one request of a larger cost per key calls Redis in each
+//! second. The answer is kept beside the refusal, and applies to all costs up to the cost in this call. A still larger cost waits until any
+//! cost fits. For a leased limit, the wait never follows from the refusal.
 
 use std::time::{Duration, Instant};
 
@@ -105,7 +105,7 @@ impl Seen {
         true
     }
 
-    /// Returns the refusal of a larger cost that is kept beside `answer`, a refusal that replaces this one.
+    /// Returns the refusal of a larger cost to keep beside `answer`. `answer` is the new refusal, and replaces `self`.
     pub(super) fn larger_than(&self, answer: &Self) -> Option<Larger> {
         let larger = self.larger.unwrap_or_else(|| Larger::of(self));
         // If units were charged after the larger cost was refused, its wait is longer now, and the kept refusal is outdated.

@@ -171,8 +171,8 @@ impl Table {
         tellings
     }
 
-    /// Begins the exchange of all keys of which Redis lacks counts, and returns their counts. Keys with a call under way are included,
-    /// because no task waits for the answer any more.
+    /// Returns the counts of all keys whose newest counts Redis lacks, and marks their exchanges as under way. Keys with a call under way
+    /// are included, because no task waits for the answer any more.
     pub(super) fn take_untold(&self) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {

@@ -1,4 +1,4 @@
-//! Finds places for new keys, and the keys that they replace.
+//! Finds a place for a new key: a free place, or the place of an existing key that it replaces.
 
 use std::cmp::Reverse;
 
