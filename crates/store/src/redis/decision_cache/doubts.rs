@@ -124,8 +124,8 @@ impl DecisionCache {
         (claims.count() > 0).then(|| self.flight(charges))
     }
 
-    /// Returns whether this request may call Redis about a key without a recent answer. Concurrent requests for the key share one call, and
-    /// the [rate](super::looks) of such calls is bounded.
+    /// Returns whether this request may call Redis about a key without a recent answer. Another request for the
+    /// key may not call at the same time. The [rate](super::looks) of such calls is bounded.
     pub(in super::super) fn claim_look(&self, charge: &Charge<'_>, now: Instant) -> bool {
         self.looks.claim(&charge.limit_key(), now)
     }
