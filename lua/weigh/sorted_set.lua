@@ -1,4 +1,4 @@
--- A sorted set: the score is the stamp. The member is unique, because a set keeps only one of equal members.
+-- A sorted set: the score is the stamp. The member is unique, because a set keeps equal members only once.
 
 local function add(stamp, n)                                      -- a member is the stamp and a number
   local text = whole(stamp)
