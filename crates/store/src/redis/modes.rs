@@ -216,7 +216,8 @@ impl Modes {
                     let taken = self.leased.reserve(charge, is_refused, until).await;
                     if taken.as_ref().is_ok_and(|taken| taken.was_called) {
                         let took = start.elapsed();
-                        if !is_refused {
+                        // If a part was decided without the store, the whole was.
+                        if !is_refused && decision.via != Via::Fallback {
                             decision.via = Via::Store;
                         }
                         decision.call = Some(StoreCall { took, error: None });
@@ -261,7 +262,6 @@ impl Modes {
                 decision.outcome = Outcome::Refused;
             }
         }
-        undecided.exactly.0.sort_unstable();
         undecided
     }
 }

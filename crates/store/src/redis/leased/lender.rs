@@ -28,7 +28,7 @@ pub(in crate::redis) struct Lender {
 
 /// A key from whose budget this gateway borrows slices.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct LentKey {
     pub(super) limit: Limit,
     key: Key,
     // The Redis keys of the limit's own state and of the slices of all gateways.
@@ -79,10 +79,10 @@ pub(super) struct Lent {
 
 impl Lender {
     /// Returns the budget of a charge.
-    pub(super) fn budget(&self, charge: &Charge<'_>) -> Budget {
+    pub(super) fn budget(&self, charge: &Charge<'_>) -> LentKey {
         let key = charge.redis_key(&self.access.caller.key_prefix);
         let slices = format!("{key}:slices");
-        Budget {
+        LentKey {
             limit: charge.limit.clone(),
             key: charge.key,
             keys: [key.into(), slices.into()],
@@ -92,7 +92,7 @@ impl Lender {
     /// Makes the call, with this deadline.
     pub(super) async fn ask(
         &self,
-        budget: &Budget,
+        budget: &LentKey,
         ask: &Ask,
         until: Instant,
     ) -> Result<Answer<Lent>, StoreError> {
@@ -123,7 +123,7 @@ impl Lender {
 
     async fn ask_guarded(
         &self,
-        budget: &Budget,
+        budget: &LentKey,
         ask: &Ask,
         until: Instant,
     ) -> Result<Answer<Lent>, StoreError> {
@@ -139,7 +139,7 @@ impl Lender {
 
     async fn call(
         &self,
-        budget: &Budget,
+        budget: &LentKey,
         ask: &Ask,
         on_clock: Option<Micros>,
     ) -> Result<(Micros, Option<Lent>), StoreError> {
@@ -196,7 +196,7 @@ impl Lender {
     }
 }
 
-impl Budget {
+impl LentKey {
     fn charge(&self, cost: u64) -> Charge<'_> {
         Charge {
             limit: &self.limit,

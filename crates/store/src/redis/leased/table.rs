@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use parking_lot::{MappedMutexGuard, MutexGuard};
 use tokio::sync::watch;
 
-use super::lender::Budget;
+use super::lender::LentKey;
 use super::slice::Slice;
 use crate::StoreError;
 use crate::charge::LimitKey;
@@ -29,7 +29,7 @@ pub(super) struct Table {
 /// A slice, the budget from which it is lent, and the answer to the last call about it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) budget: Arc<Budget>,
+    pub(super) budget: Arc<LentKey>,
     pub(super) slice: Slice,
     pub(super) answer: AnswerWatch,
 }
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 pub(super) type AnswerWatch = watch::Receiver<Option<Result<(), StoreError>>>;
 
 impl Entry {
-    pub(super) fn new(budget: Arc<Budget>, slice: Slice) -> Self {
+    pub(super) fn new(budget: Arc<LentKey>, slice: Slice) -> Self {
         Self {
             budget,
             slice,

@@ -4,7 +4,6 @@ use tidegate_core::{HoldId, Micros, Quota};
 
 use super::super::leased::Spent;
 use super::{Modes, Part};
-use crate::charge::LimitKey;
 use crate::{Charge, Decision, Outcome, PerCharge};
 
 impl Modes {
@@ -21,7 +20,7 @@ impl Modes {
                 let used = if is_admitted { cost } else { 0 };
                 let memory = &self.fallback.memory;
                 memory.table().end(charge, &quota, hold, used, crate::now());
-                let key = LimitKey::of(charge.limit, charge.key);
+                let key = charge.limit_key();
                 memory.registry().watchers.notify(key);
             }
             _ => {}

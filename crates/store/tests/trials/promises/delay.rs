@@ -48,7 +48,7 @@ fn check(history: &History, limit: usize, key: u64) -> Option<Breach> {
     // Turns that were held for requests which another slot or limit refused.
     let split = history.of(limit, key).filter(|(request, charge)| {
         // A limit that the gateway counts itself holds a turn until the other limits have decided.
-        let is_held = charge.here && request.charges.len() > 1;
+        let is_held = !history.in_memory && charge.here && request.charges.len() > 1;
         (is_held || history.is_split(request)) && !request.is_admitted()
     });
     let dropped: Vec<Span> = split

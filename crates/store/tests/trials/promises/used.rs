@@ -202,8 +202,9 @@ fn parts(history: &History, question: &Question<'_>) -> Vec<Part> {
         let settled = request
             .settled
             .map(|at| latest(history, request.gateway, at));
-        let mut settled_at = request.settled.iter();
-        let is_missed = settled_at.any(|at| may_be_missed(history, request.gateway, *at));
+        let is_missed = request
+            .settled
+            .is_some_and(|at| may_be_missed(history, request.gateway, at));
         let last = settled.unwrap_or(0).max(span.end);
         let most = if span.begin <= at.end && !is_forgotten(last) {
             most
