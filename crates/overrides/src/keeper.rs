@@ -24,8 +24,6 @@ use crate::setting::{Change, Override};
 use crate::table::{Entry, Table};
 use comparing::Read;
 
-/// If the table has at least this number of entries, the listener runs on another thread, because a pass over all entries takes long.
-const MANY: usize = 2_000;
 /// The number of overrides that [`Overrides::latest`] returns.
 const MOST_LATEST: usize = 100;
 
@@ -277,19 +275,15 @@ impl Overrides {
         changes.extend(entries.filter_map(|(subject, it)| table.merge(subject, it.clone())));
     }
 
-    /// Calls the listener if any override has changed. With many entries, the listener runs on a thread that serves no requests.
+    /// Calls the listener if any override has changed, on a thread that serves no requests: a pass over many entries takes long.
     async fn tell(self: &Arc<Self>, unseen: &mut Unseen) {
         if unseen.changes.is_empty() {
             return;
         }
         let (changes, are_news) = (std::mem::take(&mut unseen.changes), unseen.are_news);
-        if self.table.lock().entries().len() < MANY {
-            self.tell_now(&changes, are_news);
-        } else {
-            let this = self.clone();
-            // The error is ignored, because a panic of the listener is already in the log.
-            let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
-        }
+        let this = self.clone();
+        // The error is ignored, because a panic of the listener is already in the log.
+        let _ = tokio::task::spawn_blocking(move || this.tell_now(&changes, are_news)).await;
         unseen.since = Instant::now();
     }
 
