@@ -41,7 +41,10 @@ pub(super) async fn read(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("The body has more than {most} bytes."),
         ),
-        Ok(Err(_)) => (StatusCode::BAD_REQUEST, "The body ended early.".to_owned()),
+        Ok(Err(_)) => (
+            StatusCode::BAD_REQUEST,
+            "The body cannot be read.".to_owned(),
+        ),
         Err(_) => (
             StatusCode::REQUEST_TIMEOUT,
             "The body did not arrive within 10 s.".to_owned(),

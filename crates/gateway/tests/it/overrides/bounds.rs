@@ -1,6 +1,9 @@
 //! Bounds of requests that change overrides, and of lists.
 
+use tidegate_testkit::RawClient;
+
 use super::*;
+use crate::kit::LONG;
 
 /// Nobody who may only look makes the gateway buffer a body, and a short text becomes no long list.
 #[tokio::test]
@@ -23,6 +26,11 @@ async fn bodies_and_conditions_are_bounded() {
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.text());
         assert!(answer.text().contains(detail), "{}", answer.text());
     }
+    let broken = "PUT /overrides/user_id:1 HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n";
+    let (answer, _) = RawClient::exchange(admin, broken, LONG).await;
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("bad_body"), "{answer}");
     let (one, other) = (("if-match", "\"1\""), ("if-match", "\"2\""));
     for headers in [
         &[("if-match", "\"0\"")][..],
