@@ -186,7 +186,7 @@ fn set_cost(
     charge: &mut RuleCharge<'_>,
     entry: &Entry<'_>,
     facts: &Facts,
-    ((fixed, others), trusted): ((u64, usize), bool),
+    ((fixed, unfixed), trusted): ((u64, usize), bool),
 ) -> Result<(), Lack> {
     match &charge.rule.cost {
         Cost::Fixed(_) => return Ok(()),
@@ -195,7 +195,7 @@ fn set_cost(
         _ => {}
     }
     // The log has one cost for each request: the highest cost that any of its limits charged.
-    let is_told = facts.has_cost && others == 1;
+    let is_told = facts.has_cost && unfixed == 1;
     let cost = entry.cost().unwrap_or(0);
     if !facts.has_cost {
         return Err("cost".into());

@@ -202,7 +202,7 @@ impl Decided {
             return in_flight.settle(|_| {});
         };
         let settled = in_flight.settle(|settled| decided.settle(settled))?;
-        decided.body_cost = settled.told;
+        decided.body_cost = settled.result;
         Some(settled)
     }
 

@@ -52,7 +52,7 @@ pub struct BodySettled {
     /// The client that is charged for the body. `None` if the client left before the head of the answer.
     pub client: Option<Client>,
     /// The result: whether the body contained the costs.
-    pub told: BodyCost,
+    pub result: BodyCost,
     /// The highest cost that a limit charged when the body had been read.
     pub cost: u64,
 }
@@ -126,7 +126,7 @@ impl Held {
         });
         Some(BodySettled {
             client,
-            told: result,
+            result,
             cost,
         })
     }

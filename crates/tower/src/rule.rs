@@ -134,7 +134,7 @@ pub enum Action {
 
 /// The owner of a limit's budget, if the client's name is enough to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
+pub enum BudgetOwner {
     /// The client has a budget of its own. If the limit is counted per route, the client has one budget per route.
     Own,
     /// The client may have several budgets. The content of a request determines the budget that is charged.
@@ -183,13 +183,13 @@ impl Rule {
     }
 
     /// Returns the owner of this limit's budget for a client that has a [name](tidegate_identity::Caller::named).
-    pub fn budget_of(&self, client: &Client) -> Budget {
+    pub fn budget_of(&self, client: &Client) -> BudgetOwner {
         if !self.per.iter().all(|per| per.is_told_by(client)) {
-            Budget::OfRequest
+            BudgetOwner::OfRequest
         } else if self.is_callers() {
-            Budget::Own
+            BudgetOwner::Own
         } else {
-            Budget::Shared
+            BudgetOwner::Shared
         }
     }
 

@@ -11,7 +11,7 @@ use tidegate_status::client::{
     Decides, KeyUse, KnownHere, LastSaid, Overridden, Report, Standing, Unlisted,
 };
 use tidegate_store::{Charge, Key, Limit, LocalView, Mode, OnFailure, Outlook, Store, StoreError};
-use tidegate_tower::{Budget, Hasher, OverrideAction, Overrides, Per, Policy, Rule};
+use tidegate_tower::{BudgetOwner, Hasher, OverrideAction, Overrides, Per, Policy, Rule};
 
 /// The limits that a gateway charges, and their store.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Budgets {
         let (mut seen, mut charges) = (HashSet::new(), Vec::new());
         for policy in &self.policies {
             let rules = policy.rules.iter();
-            for rule in rules.filter(|it| it.budget_of(&nobody.client) == Budget::Shared) {
+            for rule in rules.filter(|it| it.budget_of(&nobody.client) == BudgetOwner::Shared) {
                 let route = rule.per.contains(&Per::Route).then_some(&*policy.route);
                 if !seen.insert((rule.limit.name(), route)) {
                     continue;
@@ -176,7 +176,7 @@ impl Budgets {
         for policy in &self.policies {
             for rule in policy.rules.iter() {
                 let budget = rule.budget_of(&caller.client);
-                let splits = budget == Budget::Own && rule.per.contains(&Per::Route);
+                let splits = budget == BudgetOwner::Own && rule.per.contains(&Per::Route);
                 let route = splits.then_some(&*policy.route);
                 if !seen.insert((rule.limit.name(), route)) {
                     continue;
@@ -187,11 +187,10 @@ impl Budgets {
                 }
                 // Only the client's own budgets get a key. A reset must not clear budgets of all clients, and the keys of other budgets
                 // depend on a request.
-                let key = (budget == Budget::Own).then(|| self.key(rule, policy, &caller));
-                all.extend(
-                    key.into_iter()
-                        .flat_map(|key| rule.budgets().map(move |limit| (limit, key))),
-                );
+                let key = (budget == BudgetOwner::Own).then(|| self.key(rule, policy, &caller));
+                if let Some(key) = key {
+                    all.extend(rule.budgets().map(|limit| (limit, key)));
+                }
                 let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
                     if !report.unlimited.contains(&name) {
                         report.unlimited.push(name);
@@ -199,17 +198,19 @@ impl Budgets {
                     continue;
                 };
                 match (budget, key) {
-                    (Budget::Own, Some(key)) => own.push(Own {
+                    (BudgetOwner::Own, Some(key)) => own.push(Own {
                         rule,
                         limit: limit.clone(),
                         route,
                         key,
                     }),
-                    (Budget::Shared, _) => report.shared.push(name),
-                    _ => report.unlisted.push(Unlisted {
-                        name,
-                        per: words(&rule.per),
-                    }),
+                    (BudgetOwner::Shared, _) => report.shared.push(name),
+                    (BudgetOwner::OfRequest, _) | (BudgetOwner::Own, None) => {
+                        report.unlisted.push(Unlisted {
+                            name,
+                            per: words(&rule.per),
+                        })
+                    }
                 }
             }
         }

@@ -17,10 +17,10 @@ const COLUMNS: &str = "date time x-edge-location sc-bytes c-ip cs-method cs(Host
 /// The most columns of a log.
 const MAX_COLUMNS: usize = 256;
 
-/// The meanings of the columns.
+/// The columns of a log, as its `#Fields` line names them.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
-    meanings: Vec<Column>,
+    columns: Vec<Column>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +39,22 @@ impl Columns {
 
     fn named(text: &str, names: &mut Names) -> Self {
         let words = text.split_ascii_whitespace().take(MAX_COLUMNS);
-        let mut meanings: Vec<_> = words.map(|word| column(word, names)).collect();
+        let mut columns: Vec<_> = words.map(|word| column(word, names)).collect();
         // A day is read only if the next column is the time.
-        for at in 0..meanings.len() {
-            if meanings[at] == Column::Date
-                && meanings.get(at + 1) != Some(&Column::Value(Meaning::End))
+        for at in 0..columns.len() {
+            if columns[at] == Column::Date
+                && columns.get(at + 1) != Some(&Column::Value(Meaning::End))
             {
-                meanings[at] = Column::Value(Meaning::Skip);
+                columns[at] = Column::Value(Meaning::Skip);
             }
         }
-        Self { meanings }
+        Self { columns }
     }
 
     /// Returns the fields in the columns.
     pub(crate) fn fields(&self, names: &Names) -> Fields {
         let mut fields = Fields::default();
-        for column in &self.meanings {
+        for column in &self.columns {
             if let Column::Value(meaning) | Column::Escaped(meaning) = column {
                 meaning.gives(&mut fields, names.headers());
             }
@@ -80,7 +80,7 @@ impl Columns {
         let cursor = Cursor::new(line);
         let mut at = 0;
         let mut date = None;
-        for (number, column) in self.meanings.iter().enumerate() {
+        for (number, column) in self.columns.iter().enumerate() {
             let end = memchr::memchr(b'\t', &line[at..]).map_or(line.len(), |length| at + length);
             let start = date.take().unwrap_or(at);
             match column {
@@ -93,7 +93,7 @@ impl Columns {
                     cursor.take(values, *meaning, Span::new(start, end, escaped))?;
                 }
             }
-            if end == line.len() && number + 1 < self.meanings.len() {
+            if end == line.len() && number + 1 < self.columns.len() {
                 let what = "expected more columns, divided by tabs";
                 return Err(LineError::at(end, what));
             }

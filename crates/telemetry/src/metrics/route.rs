@@ -193,7 +193,7 @@ impl RouteMetrics {
 
     /// Adds the cost of a request after the answer's body has settled this cost.
     pub fn settled_by_body(&self, settled: &BodySettled) {
-        self.body_cost(settled.told);
+        self.body_cost(settled.result);
         if settled.cost > 0
             && let Some(client) = &settled.client
         {

@@ -89,7 +89,7 @@ fn a_name_counts_where_requests_of_the_client_do() {
         let mut own = 0;
         for per in every_per() {
             let rule = rule(std::slice::from_ref(&per));
-            if rule.budget_of(&named.client) == Budget::OfRequest {
+            if rule.budget_of(&named.client) == BudgetOwner::OfRequest {
                 continue;
             }
             own += 1;
@@ -114,10 +114,10 @@ fn what_only_a_request_says_is_not_guessed() {
         rule(per).budget_of(&named.client)
     };
     for name in ["api_key:acme", "user_id:42", "ip:192.0.2.1"] {
-        assert_eq!(budget(name, &[Per::Client]), Budget::Own);
-        assert_eq!(budget(name, &[Per::Client, Per::Route]), Budget::Own);
+        assert_eq!(budget(name, &[Per::Client]), BudgetOwner::Own);
+        assert_eq!(budget(name, &[Per::Client, Per::Route]), BudgetOwner::Own);
         for shared in [&[][..], &[Per::Route]] {
-            assert_eq!(budget(name, shared), Budget::Shared);
+            assert_eq!(budget(name, shared), BudgetOwner::Shared);
         }
         for part in [
             Per::Method,
@@ -127,16 +127,16 @@ fn what_only_a_request_says_is_not_guessed() {
         ] {
             assert_eq!(
                 budget(name, &[Per::Client, part.clone()]),
-                Budget::OfRequest
+                BudgetOwner::OfRequest
             );
-            assert_eq!(budget(name, &[part]), Budget::OfRequest);
+            assert_eq!(budget(name, &[part]), BudgetOwner::OfRequest);
         }
     }
     for per in [Per::Ip, Per::Network(48), Per::UserId] {
-        assert_eq!(budget("api_key:acme", &[per]), Budget::OfRequest);
+        assert_eq!(budget("api_key:acme", &[per]), BudgetOwner::OfRequest);
     }
     for per in [Per::Ip, Per::Network(48), Per::ApiKey] {
-        assert_eq!(budget("user_id:42", &[per]), Budget::OfRequest);
+        assert_eq!(budget("user_id:42", &[per]), BudgetOwner::OfRequest);
     }
 }
 

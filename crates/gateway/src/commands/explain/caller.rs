@@ -9,10 +9,10 @@ use tidegate_identity::{Caller, ClientSource, Credentials};
 use tidegate_tower::{Per, RequestContext, Rule};
 
 /// Describes the source that named the client, or the reason why no source did.
-pub(super) fn named_by(plan: &Settings, caller: &Caller) -> String {
+pub(super) fn named_by(settings: &Settings, caller: &Caller) -> String {
     let source = caller
         .named_by
-        .and_then(|index| plan.clients.sources.get(index));
+        .and_then(|index| settings.clients.sources.get(index));
     match (source, caller.refused) {
         (Some(source @ ClientSource::UserId { .. }), _) => {
             format!("named by {} of a trusted proxy", description(source))
@@ -38,14 +38,14 @@ fn description(source: &ClientSource) -> String {
 }
 
 /// Writes the reasons why sources found a value but named no client.
-pub(super) fn not_by(text: &mut String, plan: &Settings, request: &Request<()>) {
+pub(super) fn not_by(text: &mut String, settings: &Settings, request: &Request<()>) {
     let context = RequestContext::of(request);
     let certificate = context.certificate.as_deref();
-    let findings = plan
+    let findings = settings
         .clients
         .findings(context.peer, request.headers(), certificate);
     for (index, finding) in findings {
-        let source = plan.clients.sources.get(index);
+        let source = settings.clients.sources.get(index);
         if let Some(source) = source.filter(|source| !matches!(source, ClientSource::Ip)) {
             let _ = writeln!(text, "not by:   {}; {finding}", description(source));
         }
