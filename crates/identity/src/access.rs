@@ -216,7 +216,7 @@ impl Access {
         let mut exempt = None;
         // The lists `all` and `route` are the same for all rules, so they are searched once.
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| entries(list, caller));
-        for index in 0..self.exempt.limits.len() {
+        for index in 0..self.exempt.limits.len().min(64) {
             if let Some(entry) = self.exempt.widest(caller, index, all, route) {
                 let (rules, _) = exempt.get_or_insert_with(|| (0_u64, entry.clone()));
                 *rules |= 1 << index;
@@ -275,7 +275,8 @@ pub enum AccessVerdict {
     Denied(ListEntry),
     /// The request is exempt from at least one limit.
     Exempt {
-        /// One bit per rule, set if the rule does not charge the request. There are at most [`tidegate_store::MAX_CHARGES`] rules.
+        /// One bit for each of the first 64 rules, set if the rule does not charge the request. A route has fewer rules. For the rules
+        /// of questions, [`Access::exempts`] has the exemption of each rule.
         rules: u64,
         /// The entry that exempts from the first of these rules.
         entry: ListEntry,
@@ -303,7 +304,7 @@ impl AccessVerdict {
     pub const fn exempts(&self, index: usize) -> bool {
         match self {
             Self::Denied(_) => false,
-            Self::Exempt { rules, .. } => *rules & (1 << index) != 0,
+            Self::Exempt { rules, .. } => rules.unbounded_shr(index as u32) & 1 != 0,
         }
     }
 }

@@ -17,7 +17,7 @@ use tidegate_store::{Key, Origin, PerCharge};
 
 use self::cookie::cookie_value;
 use crate::query::{is_split, names};
-use crate::{Per, Policy, QueryValue, RequestContext, Rule};
+use crate::{Descriptor, Per, Policy, QueryValue, RequestContext, Rule};
 use tidegate_identity::{Caller, Client, cut_address, header_value};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
@@ -130,6 +130,7 @@ impl Hasher {
                             let value = query_value(request, name);
                             parts.add_named(caller, "query", name, value.as_deref());
                         }
+                        Per::Descriptor(name) => parts.add_descriptor(caller, request, name),
                     }
                 }
             })
@@ -187,6 +188,18 @@ impl Parts {
         };
         self.add(kind, name.as_bytes());
         self.add("value", value);
+    }
+
+    /// Adds all values under a key of the request's descriptor. Without such a key, adds the caller's address instead.
+    fn add_descriptor<B>(&mut self, caller: &Caller, request: &Request<B>, name: &str) {
+        let mut values = Descriptor::values(request, name).peekable();
+        if values.peek().is_none() {
+            return self.add_client(&caller.ip);
+        }
+        self.add("descriptor", name.as_bytes());
+        for value in values {
+            self.add("value", value.as_bytes());
+        }
     }
 
     /// Adds a claim of the caller's token. Without the claim, adds the caller's address instead.

@@ -42,6 +42,9 @@ pub enum Per {
     Path(Arc<str>),
     /// The value of a parameter of the query, which is not verified.
     Query(Arc<str>),
+    /// The values under a key of a descriptor, which are not verified. Only questions of other programs have descriptors
+    /// ([`Descriptor`](crate::Descriptor)).
+    Descriptor(Arc<str>),
 }
 
 impl Per {
@@ -75,7 +78,12 @@ impl Per {
     pub(crate) const fn is_chosen(&self) -> bool {
         matches!(
             self,
-            Self::Host | Self::Header(_) | Self::Cookie(_) | Self::Path(_) | Self::Query(_)
+            Self::Host
+                | Self::Header(_)
+                | Self::Cookie(_)
+                | Self::Path(_)
+                | Self::Query(_)
+                | Self::Descriptor(_)
         )
     }
 
@@ -94,7 +102,8 @@ impl Per {
             | Self::Header(_)
             | Self::Cookie(_)
             | Self::Path(_)
-            | Self::Query(_) => false,
+            | Self::Query(_)
+            | Self::Descriptor(_) => false,
         }
     }
 }
@@ -108,6 +117,7 @@ impl fmt::Display for Per {
             Self::Cookie(name) => write!(f, "cookie:{name}"),
             Self::Path(name) => write!(f, "path:{name}"),
             Self::Query(name) => write!(f, "query:{name}"),
+            Self::Descriptor(name) => write!(f, "descriptor:{name}"),
             plain => {
                 let name = Self::PLAIN.iter().find(|(_, part)| part == plain);
                 f.write_str(name.map_or("", |(name, _)| name))

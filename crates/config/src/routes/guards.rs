@@ -83,7 +83,7 @@ fn by_address(rule: &Rule) -> bool {
 /// Whether a caller of this route can send a new value of this part with every request.
 fn is_made_up(per: &Per, route: &RouteSettings) -> bool {
     match per {
-        Per::Header(_) | Per::Cookie(_) | Per::Path(_) | Per::Query(_) => true,
+        Per::Header(_) | Per::Cookie(_) | Per::Path(_) | Per::Query(_) | Per::Descriptor(_) => true,
         Per::Host => route
             .shape
             .host

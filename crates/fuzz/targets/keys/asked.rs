@@ -155,8 +155,8 @@ impl<'a> Asked<'a> {
             Per::Header(name) => self.only(name).map(|value| ("header", value.to_vec())),
             Per::Cookie(_) => self.cookie().map(|value| ("cookie", value)),
             Per::Path(_) => self.path_value.map(|value| ("path", value.into())),
-            // The requests of this target have no query.
-            Per::Query(_) => None,
+            // The requests of this target have no query and no descriptor.
+            Per::Query(_) | Per::Descriptor(_) => None,
         };
         part.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
     }

@@ -158,7 +158,7 @@ impl Value for PathPattern {
 impl Value for Per {
     const NAME: &'static str = "Per";
     const WHAT: &'static str = "something that a limit can count per";
-    const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, client_cert, claim:NAME, route, method, host, header:NAME, cookie:NAME, path:NAME, query:NAME";
+    const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, client_cert, claim:NAME, route, method, host, header:NAME, cookie:NAME, path:NAME, query:NAME, descriptor:NAME";
 
     fn read(text: &str) -> Result<Self, Fault> {
         if let Some((_, plain)) = Self::PLAIN.into_iter().find(|(word, _)| *word == text) {
@@ -176,6 +176,9 @@ impl Value for Per {
             ("path", name) => LimitName::read(name).map(|LimitName(name)| Self::Path(name.into())),
             ("query", name) => {
                 ParameterName::read(name).map(|ParameterName(name)| Self::Query(name.into()))
+            }
+            ("descriptor", name) => {
+                ParameterName::read(name).map(|ParameterName(name)| Self::Descriptor(name.into()))
             }
             _ => Err(Fault::Form),
         }
