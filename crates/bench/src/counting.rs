@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use tidegate_core::{Rate, TokenBucket};
 use tidegate_store::{Limit, MemoryStore, OnFailure, Store};
-use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
+use tidegate_telemetry::{Door, RequestOutcome};
 use tidegate_tower::{
     Answered, Answers, Decided, Hasher, Peer, Per, Policy, RateLimitLayer, RequestContext, Rule,
     WaitQueues,
@@ -64,7 +64,7 @@ fn count(clients: u32, decision: Said, limits: usize) -> Operation {
     let decided = decided(clients, decision, limits);
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let rules = &decided[0].rules;
-    let route = RouteMetrics::new(&metrics, &Arc::from("route"), rules.iter());
+    let route = RouteMetrics::new(&metrics, &Arc::from("route"), Door::Proxy, rules.iter());
     let (outcome, status) = match decision {
         Said::Admitted | Said::Near => (RequestOutcome::Forwarded, StatusCode::OK),
         Said::Refused => (RequestOutcome::Limited, StatusCode::TOO_MANY_REQUESTS),

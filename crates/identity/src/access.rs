@@ -216,7 +216,7 @@ impl Access {
         let mut exempt = None;
         // The lists `all` and `route` are the same for all rules, so they are searched once.
         let [all, route] = [&self.exempt.all, &self.exempt.route].map(|list| entries(list, caller));
-        for index in 0..self.exempt.limits.len().min(64) {
+        for index in 0..self.exempt.limits.len().min(LAST) {
             if let Some(entry) = self.exempt.widest(caller, index, all, route) {
                 let (rules, _) = exempt.get_or_insert_with(|| (0_u64, entry.clone()));
                 *rules |= 1 << index;
@@ -268,6 +268,9 @@ fn entries<'l>(list: &'l ClientList, caller: &Caller) -> Entries<'l> {
     [by_address, caller.client.listed_in(list)]
 }
 
+/// The bit of [`AccessVerdict::Exempt`] for all rules that have no bit of their own.
+const LAST: usize = 63;
+
 /// The verdict of the access lists on a request.
 #[derive(Clone, Debug)]
 pub enum AccessVerdict {
@@ -275,8 +278,8 @@ pub enum AccessVerdict {
     Denied(ListEntry),
     /// The request is exempt from at least one limit.
     Exempt {
-        /// One bit for each of the first 64 rules, set if the rule does not charge the request. A route has fewer rules. For the rules
-        /// of questions, [`Access::exempts`] has the exemption of each rule.
+        /// One bit for each of the first 63 rules, set if the rule does not charge the request. A route has fewer rules. The last bit is
+        /// for all other rules. [`Access::exempts`] has the exemption of each rule.
         rules: u64,
         /// The entry that exempts from the first of these rules.
         entry: ListEntry,
@@ -304,7 +307,9 @@ impl AccessVerdict {
     pub const fn exempts(&self, index: usize) -> bool {
         match self {
             Self::Denied(_) => false,
-            Self::Exempt { rules, .. } => rules.unbounded_shr(index as u32) & 1 != 0,
+            Self::Exempt { rules, .. } => {
+                *rules & (1 << (if index < LAST { index } else { LAST })) != 0
+            }
         }
     }
 }

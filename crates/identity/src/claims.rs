@@ -18,6 +18,13 @@ pub struct Claims(Box<[(Arc<str>, ClaimValue)]>);
 pub struct ClaimValue(Box<[Box<str>]>);
 
 impl Claims {
+    /// Makes claims of names and texts.
+    pub fn of_texts(claims: impl IntoIterator<Item = (Arc<str>, Box<str>)>) -> Self {
+        let claims = claims.into_iter();
+        let claims = claims.map(|(name, text)| (name, ClaimValue([text].into())));
+        Self(claims.collect())
+    }
+
     /// Returns those claims of a token whose names are in `names`. Leaves out claims whose value cannot be part of a key, such as objects.
     pub fn of(names: &[Arc<str>], claims: &Map<String, Value>) -> Self {
         let named = names.iter().filter_map(|name| {

@@ -145,7 +145,8 @@ impl<S: Service> Acceptor<S> {
         let activity = Activity::new(timeouts.header, timeouts.idle);
         let stream = ClientStream::new(socket, activity.clone(), permit);
         // The first bytes show the peer (PROXY protocol) and the HTTP version. They must come within the header timeout.
-        let expects_header = settings.proxy_protocol && service.is_proxy(peer.address.ip());
+        let expects_header =
+            settings.expects_proxy_header(self.listener) && service.is_proxy(peer.address.ip());
         let begin = |peer| self.begin_handshake(&service, peer);
         let untrusted = &common.metrics.untrusted_proxies;
         let tls_settings = tls.as_deref();
@@ -173,6 +174,7 @@ impl<S: Service> Acceptor<S> {
                 drop((service, tls));
                 let connection = Connection {
                     facts: Arc::new(Facts {
+                        listener: self.listener,
                         peer: handshake.peer,
                         hop: headers::address(handshake.peer.address.ip()),
                         is_tls: handshake.stream.is_tls(),

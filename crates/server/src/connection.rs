@@ -114,7 +114,8 @@ impl<S: Service> Connection<S> {
         let peer = self.facts.peer;
         // With the PROXY protocol, only the address in the header counts. If the header names no client, the bytes after it may come from
         // any sender. So the peer is not trusted, even at the address of a trusted proxy.
-        let speaks_for_itself = !service.settings().proxy_protocol || peer.is_named;
+        let speaks_for_itself =
+            !service.settings().expects_proxy_header(self.facts.listener) || peer.is_named;
         ConnectionInfo {
             connection: self.facts.clone(),
             is_trusted: speaks_for_itself && service.is_proxy(peer.address.ip()),

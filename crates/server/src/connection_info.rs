@@ -9,6 +9,8 @@ use tidegate_net::peer::Peer;
 use tidegate_net::tls::ClientCertificate;
 use tokio::sync::watch;
 
+use crate::settings::ListenerName;
+
 /// The connection of a request. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
@@ -19,6 +21,8 @@ pub struct ConnectionInfo {
 /// The facts that are the same for all requests of a connection.
 #[derive(Debug)]
 pub(crate) struct Facts {
+    /// The listener that accepted the connection.
+    pub(crate) listener: ListenerName,
     pub(crate) peer: Peer,
     /// The IP address of the peer, as text.
     pub(crate) hop: HeaderValue,
@@ -33,6 +37,11 @@ impl ConnectionInfo {
     /// Returns the peer: the other end of the connection, or the address that a PROXY protocol header of a trusted proxy names.
     pub fn peer(&self) -> Peer {
         self.connection.peer
+    }
+
+    /// Returns the listener that accepted the connection.
+    pub fn listener(&self) -> ListenerName {
+        self.connection.listener
     }
 
     /// Returns the IP address of the peer, as text.

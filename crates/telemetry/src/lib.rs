@@ -16,5 +16,5 @@ mod per_second;
 mod random;
 mod request_id;
 
-pub use outcome::{Cut, Forwarded, RequestOutcome, StatusClass};
+pub use outcome::{Cut, Door, Forwarded, RequestOutcome, StatusClass};
 pub use request_id::{RequestId, RequestIds};

@@ -14,6 +14,8 @@ use tidegate_upstream::{Attempts, BodyState};
 pub enum RequestOutcome {
     /// The upstream answered.
     Forwarded,
+    /// The limits admitted a request that another program carries.
+    Admitted,
     /// 204: the gateway answered a CORS preflight.
     Preflight,
     /// 429: a limit refused the request.
@@ -38,8 +40,9 @@ pub enum RequestOutcome {
 
 impl RequestOutcome {
     /// All outcomes, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Forwarded,
+        Self::Admitted,
         Self::Preflight,
         Self::Limited,
         Self::Dropped,
@@ -62,9 +65,12 @@ impl RequestOutcome {
             | Self::Unavailable
             | Self::Rejected
             | Self::Shed => true,
-            Self::Forwarded | Self::Preflight | Self::Failed | Self::Abandoned | Self::Slow => {
-                false
-            }
+            Self::Forwarded
+            | Self::Admitted
+            | Self::Preflight
+            | Self::Failed
+            | Self::Abandoned
+            | Self::Slow => false,
         }
     }
 
@@ -72,6 +78,7 @@ impl RequestOutcome {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Forwarded => "forwarded",
+            Self::Admitted => "admitted",
             Self::Preflight => "preflight",
             Self::Limited => "limited",
             Self::Dropped => "dropped",
@@ -82,6 +89,32 @@ impl RequestOutcome {
             Self::Failed => "failed",
             Self::Abandoned => "abandoned",
             Self::Slow => "slow",
+        }
+    }
+}
+
+/// The way in which a request reached the limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Door {
+    /// The gateway itself forwards the request.
+    #[default]
+    Proxy,
+    /// Envoy asked by its `RateLimitService`.
+    RateLimitService,
+    /// A program asked by `/v1/check`.
+    Check,
+    /// A proxy asked by `/v1/ask`.
+    Ask,
+}
+
+impl Door {
+    /// Returns the word for metrics and logs. `None` for requests that the gateway forwards.
+    pub const fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Proxy => None,
+            Self::RateLimitService => Some("rate_limit_service"),
+            Self::Check => Some("check"),
+            Self::Ask => Some("ask"),
         }
     }
 }
@@ -199,6 +232,8 @@ impl RequestOutcome {
         match self {
             Self::Forwarded => &[Success, Redirection, ClientError, ServerError],
             Self::Preflight => &[Success],
+            // Only doors admit requests that they do not forward, and most gateways have no doors.
+            Self::Admitted => &[],
             Self::Limited | Self::Denied | Self::Rejected => &[ClientError],
             Self::Unavailable | Self::Shed => &[ServerError],
             // An answer that is cut off usually had a status of success.

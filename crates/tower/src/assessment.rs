@@ -75,20 +75,8 @@ fn assess_caller<B>(
     (mut caller, trusted): (Caller, bool),
     request: &Request<B>,
 ) -> (Caller, Assessment) {
-    // A block applies to every name that the caller has shown, even to names that do not satisfy `require`.
-    let blocked = overrides.and_then(|(_, table)| table.blocks_name(&caller));
-    let access = policy.access.as_ref();
-    let mut access = access
-        .and_then(|access| access.judge(&mut caller, || RequestContext::of(request).is_preflight));
-    let is_denied = access.as_ref().is_some_and(|it| it.denied_by().is_some());
-    if let Some((overrides, table)) = overrides
-        && !is_denied
-    {
-        match blocked {
-            Some(entry) => access = Some(Box::new(AccessVerdict::Denied(entry))),
-            None => grant(overrides, table, &mut caller, &mut access),
-        }
-    }
+    let is_preflight = || RequestContext::of(request).is_preflight;
+    let access = admit(policy, overrides, &mut caller, is_preflight);
     // `push` is cheaper than `collect`.
     let mut charges = PerCharge::new();
     for rule in policy.rules.iter() {
@@ -99,6 +87,31 @@ fn assess_caller<B>(
         });
     }
     (caller, Assessment { charges, access })
+}
+
+/// Decides whether this caller is denied or exempt, by the lists of the policy and by the overrides in force. Gives the caller the plan of
+/// an override.
+#[inline]
+pub(crate) fn admit(
+    policy: &Policy,
+    overrides: Option<(&Overrides, &Table)>,
+    caller: &mut Caller,
+    is_preflight: impl Fn() -> bool,
+) -> Option<Box<AccessVerdict>> {
+    // A block applies to every name that the caller has shown, even to names that do not satisfy `require`.
+    let blocked = overrides.and_then(|(_, table)| table.blocks_name(caller));
+    let access = policy.access.as_ref();
+    let mut access = access.and_then(|access| access.judge(caller, is_preflight));
+    let is_denied = access.as_ref().is_some_and(|it| it.denied_by().is_some());
+    if let Some((overrides, table)) = overrides
+        && !is_denied
+    {
+        match blocked {
+            Some(entry) => access = Some(Box::new(AccessVerdict::Denied(entry))),
+            None => grant(overrides, table, caller, &mut access),
+        }
+    }
+    access
 }
 
 /// Applies the exemption, the plan or the numbers that an override gives the caller.

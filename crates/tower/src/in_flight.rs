@@ -225,6 +225,11 @@ impl Reservation {
         }
     }
 
+    /// Returns the holds, which the caller ends.
+    pub(crate) fn into_holds(mut self) -> Option<Holds> {
+        self.holds.take()
+    }
+
     /// Ends the holds before the answer has come. Limits with a cost are charged as if the answer lacked the cost. Holds of `concurrency`
     /// last for `time`.
     pub(crate) fn keep(mut self, time: Duration) {

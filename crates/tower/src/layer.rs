@@ -2,12 +2,14 @@
 
 mod decide;
 mod early;
+mod judge;
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Method, Request, Response};
 use tidegate_store::{MemoryStore, Store};
@@ -18,6 +20,7 @@ use crate::answered::respond;
 use crate::assessment::{Assessment, assess_admitted};
 use crate::exchange::{AnswerBody, Exchange};
 use crate::in_flight::Reservation;
+use crate::question::{Judged, Question};
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
 use crate::{Answered, Decided, Hasher, Overrides, Policy, RequestContext, Rule, WaitQueues};
@@ -141,6 +144,34 @@ impl RateLimitLayer {
             wait_queues,
             overrides,
         }))
+    }
+}
+
+impl RateLimitLayer {
+    /// Returns the policy that the layer enforces.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// Decides a question of another program: charges all its parts, or none. Does not wait. The store has the time `within` to answer, and
+    /// never more than its own timeout.
+    pub async fn judge(&self, question: Question, within: Option<Duration>) -> Judged {
+        self.0.judge(question, within).await
+    }
+
+    /// Returns the decision that a question would get now. Charges no unit.
+    pub async fn look(&self, question: Question) -> Judged {
+        self.0.look(question).await
+    }
+
+    /// Returns the answer to a request with this decision if the request may not pass.
+    pub fn refusal<R: AnswerBody>(&self, decided: &Decided) -> Option<Response<R>> {
+        self.0.refusal(decided)
+    }
+
+    /// Writes the rate-limit headers of a decision.
+    pub fn write_headers<R>(&self, decided: &Decided, response: &mut Response<R>) {
+        decided.write_headers(response, &self.0.policy.answers);
     }
 }
 

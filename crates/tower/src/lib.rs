@@ -55,7 +55,7 @@ pub use layer::{RateLimit, RateLimitLayer};
 pub use numbers::{NumberReader, SetNumbers};
 pub use overrides::{OverrideAction, OverrideTable, Overrides};
 pub use query::{QueryValue, query_values};
-pub use question::Descriptor;
+pub use question::{Descriptor, HeldUnits, Judged, Question, QuestionPart};
 pub use rule::{Action, BudgetOwner, Per, Policy, Rule};
 pub use tidegate_net::peer::Peer;
 pub use tidegate_net::tls::ClientCertificate;

@@ -266,6 +266,11 @@ impl Rule {
         waits && !self.limit.is_observed()
     }
 
+    /// Whether a request that the limit admits holds units until the request ends.
+    pub fn can_hold(&self) -> bool {
+        self.limit.lease().is_some()
+    }
+
     /// Returns the limit for clients of this plan; `None` if the plan is unlimited.
     // Inlined for clients without a plan, because most clients have no plan.
     #[inline]

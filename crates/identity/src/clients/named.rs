@@ -1,8 +1,9 @@
 //! Makes callers from names such as `api_key:acme`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Caller, Client, ClientSource, Clients, Credentials};
+use crate::Claims;
 use crate::address;
 use crate::api_keys::UnknownKey;
 use crate::jwt::Tokens;
@@ -114,6 +115,52 @@ impl Caller {
         }
         clients.members.join(&mut caller);
         caller.plan = caller.plan.or(of_user);
+        Ok(caller)
+    }
+
+    /// Returns the caller of a question by another program, which has verified all names itself: the client with this `name`, the `others`
+    /// of its names, its address and its claims.
+    ///
+    /// # Errors
+    ///
+    /// No client can have one of the names.
+    pub fn introduced<'n>(
+        clients: &Clients,
+        name: Option<&str>,
+        others: impl IntoIterator<Item = &'n str>,
+        address: Option<IpAddr>,
+        claims: Claims,
+    ) -> Result<Self, UnknownClient> {
+        let at =
+            address.map(|address| Self::at(address::network(address, 128), clients.ipv6_prefix));
+        let mut caller = match (name, at) {
+            (Some(name), at) => {
+                let mut caller = Self::called(clients, name)?;
+                if let (false, Some(at)) = (matches!(caller.client, Client::Ip(_)), at) {
+                    (caller.ip, caller.origin) = (at.ip, at.origin);
+                }
+                caller
+            }
+            (None, Some(at)) => at,
+            (None, None) => {
+                let nobody = Client::Ip(Ipv4Addr::UNSPECIFIED.into());
+                Self::only(nobody.clone(), nobody, None)
+            }
+        };
+        for name in others {
+            let other = Self::called(clients, name)?;
+            let names = [other.api_key, other.user_id, other.client_cert];
+            let own = [
+                &mut caller.api_key,
+                &mut caller.user_id,
+                &mut caller.client_cert,
+            ];
+            for (own, name) in own.into_iter().zip(names) {
+                *own = name.or(own.take());
+            }
+        }
+        caller.claims = claims;
+        clients.members.join(&mut caller);
         Ok(caller)
     }
 

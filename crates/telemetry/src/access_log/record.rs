@@ -15,7 +15,7 @@ use super::head::{HeadFields, Texts};
 use super::selection::RequestSummary;
 use super::settings::AccessField;
 use super::value::{Limits, MAX_CLIENT, Value};
-use crate::outcome::{Cut, Forwarded, RequestOutcome};
+use crate::outcome::{Cut, Door, Forwarded, RequestOutcome};
 use crate::request_id::RequestId;
 
 /// The most bytes of the name of a route, a plan or a limit. Longer names are cut.
@@ -32,6 +32,7 @@ pub struct Record {
     version: Version,
     texts: Texts,
     route: Option<Arc<str>>,
+    door: Door,
     peer: SocketAddr,
     client_ip: IpAddr,
     decided: Option<Decided>,
@@ -61,6 +62,7 @@ impl Record {
             version: request.version(),
             texts: Texts::of(request, kept),
             route,
+            door: Door::Proxy,
             peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
             client_ip,
             decided: None,
@@ -78,6 +80,13 @@ impl Record {
     /// Sets the trace of the request.
     pub const fn of_trace(mut self, id: Option<u128>) -> Self {
         self.trace_id = id;
+        self
+    }
+
+    /// Sets the door by which the request came.
+    #[must_use]
+    pub const fn by_door(mut self, door: Door) -> Self {
+        self.door = door;
         self
     }
 
@@ -220,6 +229,7 @@ impl Fields for Record {
             AccessField::Error => Value::Word(self.error?),
             AccessField::Cut => Value::Word(self.cut?.label()),
             AccessField::Route => text(self.route.as_ref()?),
+            AccessField::Door => Value::Word(self.door.label()?),
             AccessField::Peer => Value::Address(self.peer.ip()),
             AccessField::PeerPort => Value::Number(self.peer.port().into()),
             AccessField::ClientIp => Value::Address(self.client_ip),

@@ -158,6 +158,7 @@ fields! {
     Error "error" true,
     Cut "cut" true,
     Route "route" true,
+    Door "door" true,
     Peer "peer" true,
     PeerPort "peer_port" false,
     ClientIp "client_ip" true,

@@ -4,24 +4,39 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Unit;
 
 use super::durations::Durations;
 use super::registrar::{ByLabel, Registrar};
-use crate::outcome::{RequestOutcome, StatusClass};
+use crate::outcome::{Door, RequestOutcome, StatusClass};
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct RequestLabels {
     route: Arc<str>,
     outcome: &'static str,
     status: &'static str,
+    door: Door,
+}
+
+impl EncodeLabelSet for RequestLabels {
+    /// Writes the labels. Requests that the gateway forwards have no label `door`.
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        ("route", &*self.route).encode(encoder.encode_label())?;
+        ("outcome", self.outcome).encode(encoder.encode_label())?;
+        ("status", self.status).encode(encoder.encode_label())?;
+        match self.door.label() {
+            Some(door) => ("door", door).encode(encoder.encode_label()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The counters of the requests of all routes.
@@ -31,14 +46,15 @@ pub(crate) struct RequestMetrics {
     durations: ByLabel<Arc<str>, Durations>,
     request_bytes: ByLabel<Arc<str>, Counter>,
     response_bytes: ByLabel<Arc<str>, Counter>,
-    // The counters of all routes since start, also of routes that a reload removed. The families above have the same counters.
-    routes: Mutex<BTreeMap<Arc<str>, Arc<RouteRequests>>>,
+    // The counters of all routes and doors since start, also of routes that a reload removed. The families above have the same counters.
+    routes: Mutex<BTreeMap<(Arc<str>, Door), Arc<RouteRequests>>>,
 }
 
 /// The counters of one route's requests, by outcome and by class of the answer's status.
 #[derive(Debug)]
 pub(super) struct RouteRequests {
     route: Arc<str>,
+    door: Door,
     family: Family<RequestLabels, Counter>,
     // Each counter is created at its first use, because most pairs of outcome and class never occur.
     counters: [[OnceLock<Counter>; StatusClass::ALL.len()]; RequestOutcome::ALL.len()],
@@ -88,15 +104,12 @@ impl RequestMetrics {
         }
     }
 
-    /// Returns the counters of this route. Each call with the same route returns the same counters.
-    pub(super) fn of(&self, route: &Arc<str>) -> Arc<RouteRequests> {
+    /// Returns the counters of this route's requests by one door. Each call with the same arguments returns the same counters.
+    pub(super) fn of(&self, route: &Arc<str>, door: Door) -> Arc<RouteRequests> {
         let mut routes = self.routes.lock();
-        if let Some(requests) = routes.get(route) {
-            return requests.clone();
-        }
-        let requests = Arc::new(RouteRequests::new(self, route));
-        routes.insert(route.clone(), requests.clone());
-        requests
+        let requests = routes.entry((route.clone(), door));
+        let requests = requests.or_insert_with(|| Arc::new(RouteRequests::new(self, route, door)));
+        requests.clone()
     }
 
     /// Returns the requests of all routes since start. The totals never decrease.
@@ -111,16 +124,18 @@ impl RequestMetrics {
 }
 
 impl RouteRequests {
-    fn new(all: &RequestMetrics, route: &Arc<str>) -> Self {
+    fn new(all: &RequestMetrics, route: &Arc<str>, door: Door) -> Self {
         let requests = Self {
             route: route.clone(),
+            door,
             family: all.counts.clone(),
             counters: Default::default(),
             durations: all.durations.get(route.clone()),
             request_bytes: all.request_bytes.get(route.clone()),
             response_bytes: all.response_bytes.get(route.clone()),
         };
-        for outcome in RequestOutcome::ALL {
+        let usual = RequestOutcome::ALL.into_iter();
+        for outcome in usual.filter(|_| door == Door::Proxy) {
             for class in outcome.usual() {
                 requests.counter(outcome, *class);
             }
@@ -134,6 +149,7 @@ impl RouteRequests {
                 route: self.route.clone(),
                 outcome: outcome.label(),
                 status: class.label(),
+                door: self.door,
             })
         })
     }

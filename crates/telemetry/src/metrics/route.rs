@@ -17,7 +17,7 @@ use super::{
     BodyCostLabels, ClientMetrics, CutLabels, DecisionLabels, Durations, Exemplars, GatewayMetrics,
     RefusedAnswer, StoreMetrics, UnknownPlans,
 };
-use crate::outcome::{Cut, RequestOutcome, StatusClass};
+use crate::outcome::{Cut, Door, RequestOutcome, StatusClass};
 
 /// The counters of one route.
 #[derive(Debug)]
@@ -49,10 +49,11 @@ struct LimitCounters {
 }
 
 impl RouteMetrics {
-    /// Returns the counters of the route `name`. The counters of its limits are in the order of `rules`.
+    /// Returns the counters of the route `name`, for requests by this door. The counters of its limits are in the order of `rules`.
     pub fn new<'a>(
         gateway: &GatewayMetrics,
         name: &Arc<str>,
+        door: Door,
         rules: impl Iterator<Item = &'a Rule>,
     ) -> Self {
         let counter = |limit: &Arc<str>, verdict, decided_by| {
@@ -86,7 +87,7 @@ impl RouteMetrics {
             }
         });
         Self {
-            requests: gateway.requests.of(name),
+            requests: gateway.requests.of(name, door),
             name: name.clone(),
             exemplars: gateway.exemplars.clone(),
             upstream: gateway.upstream_durations.get(name.clone()),

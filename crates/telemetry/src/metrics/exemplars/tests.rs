@@ -4,14 +4,14 @@ use tidegate_tower::WaitQueues;
 
 use super::super::{Format, GatewayMetrics, RouteMetrics};
 use super::*;
-use crate::outcome::RequestOutcome;
+use crate::outcome::{Door, RequestOutcome};
 
 #[test]
 fn the_last_recorded_request_of_each_bucket_is_shown_in_openmetrics_only() {
     let metrics = GatewayMetrics::new(WaitQueues::default());
     let routes = ["/a\"b\\**", "/b"].map(|name| {
         let none = std::iter::empty();
-        RouteMetrics::new(&metrics, &Arc::from(name), none)
+        RouteMetrics::new(&metrics, &Arc::from(name), Door::Proxy, none)
     });
     for (millis, trace_id) in [(3, 0xa), (4, 0xb), (700, 0xc), (90_000, 0xd)] {
         let took = Duration::from_millis(millis);

@@ -8,7 +8,8 @@ use crate::metrics::{GatewayMetrics, RouteMetrics};
 #[test]
 fn no_total_shrinks_when_routes_are_made_anew_or_go() {
     let metrics = GatewayMetrics::new(WaitQueues::default());
-    let route = |name| RouteMetrics::new(&metrics, &Arc::from(name), std::iter::empty());
+    let route =
+        |name| RouteMetrics::new(&metrics, &Arc::from(name), Door::Proxy, std::iter::empty());
     let ended = |route: &RouteMetrics, status: u16| {
         let status = http::StatusCode::from_u16(status).ok();
         let outcome = RequestOutcome::Forwarded;

@@ -1,0 +1,166 @@
+//! The messages of `/v1/check` and `/v1/settle`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The most checks, or settlements, of one call.
+pub const MAX_CHECKS: usize = 1_000;
+/// The longest time of a hold, in seconds.
+pub const MAX_HOLD: u64 = 3_600;
+
+/// A call of `POST /v1/check`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckCall {
+    /// The checks. Each is a decision of its own.
+    pub checks: Vec<Check>,
+}
+
+/// A question about one request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// The names of the limits. Empty if `route` is set.
+    #[serde(default)]
+    pub limits: Vec<Box<str>>,
+    /// The name of a route, whose limits are charged.
+    #[serde(default)]
+    pub route: Option<Box<str>>,
+    /// The client, such as `api_key:acme`.
+    #[serde(default)]
+    pub client: Option<Box<str>>,
+    /// The values that the limits are counted per, by the words of `per`.
+    #[serde(default)]
+    pub per: BTreeMap<Box<str>, Box<str>>,
+    /// The cost. `None` for the limit's own cost.
+    #[serde(default)]
+    pub cost: Option<u64>,
+    /// The longest time, in seconds, for which the units are held until they are settled. `None` if nothing is held.
+    #[serde(default)]
+    pub hold: Option<u64>,
+}
+
+/// The answer to a call of `POST /v1/check`.
+#[derive(Debug, Serialize)]
+pub struct CheckReply {
+    /// The result of each check, in the order of the call.
+    pub results: Vec<CheckResult>,
+}
+
+/// The decision about one request.
+#[derive(Debug, Serialize)]
+pub struct CheckResult {
+    /// Whether the request may pass.
+    pub admitted: bool,
+    /// The state of each limit that was charged, or that refused.
+    pub limits: Vec<LimitState>,
+    /// The names of the limits that refused.
+    pub refused_by: Vec<Box<str>>,
+    /// The time until a retry can succeed, in seconds, rounded up; 0 if the request was admitted.
+    pub retry_after: u64,
+    /// The time to wait before the admitted request may go on, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// The part that decided: `store`, `gateway`, `remembered` or `on_failure`. `None` if nothing was charged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<&'static str>,
+    /// The receipt by which held units are settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
+    /// The reason of a refusal that no limit caused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'static str>,
+    /// The ID of the decision in the access log. `None` if nothing was charged, and nothing logged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// The state of a limit after a decision.
+#[derive(Debug, Serialize)]
+pub struct LimitState {
+    /// The limit's name.
+    pub name: Box<str>,
+    /// The most units.
+    pub limit: u64,
+    /// The units that are left.
+    pub remaining: u64,
+    /// The time when all units are free again, in seconds since the epoch, rounded up. `None` for `concurrency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset: Option<u64>,
+    /// The time until the limit admits the request, in seconds, rounded up; 0 if it did.
+    pub retry_after: u64,
+    /// Whether the limit refused the request.
+    pub refused: bool,
+}
+
+/// A call of `POST /v1/settle`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettleCall {
+    /// The settlements.
+    pub settlements: Vec<Settlement>,
+}
+
+/// The real cost of a request whose units are held.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settlement {
+    /// The receipt of the check.
+    pub receipt: String,
+    /// The cost; 0 if the request was not served. `None` for the reserved units.
+    #[serde(default)]
+    pub cost: Option<u64>,
+}
+
+/// The answer to a call of `POST /v1/settle`.
+#[derive(Debug, Serialize)]
+pub struct SettleReply {
+    /// The result of each settlement, in the order of the call.
+    pub results: Vec<SettleResult>,
+}
+
+/// The result of a settlement.
+#[derive(Debug, Serialize)]
+pub struct SettleResult {
+    /// Whether this call has settled the units.
+    pub settled: bool,
+    /// The reason if not: `unknown_receipt` or `other_gateway`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'static str>,
+}
+
+impl CheckCall {
+    /// Reads a call.
+    ///
+    /// # Errors
+    ///
+    /// The text is no call, or is out of bounds. The error describes the mistake.
+    pub fn read(text: &[u8]) -> Result<Self, String> {
+        let call: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        counted(call.checks.len(), "checks")?;
+        Ok(call)
+    }
+}
+
+impl SettleCall {
+    /// Reads a call.
+    ///
+    /// # Errors
+    ///
+    /// The text is no call, or is out of bounds. The error describes the mistake.
+    pub fn read(text: &[u8]) -> Result<Self, String> {
+        let call: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        counted(call.settlements.len(), "settlements")?;
+        Ok(call)
+    }
+}
+
+fn counted(count: usize, name: &str) -> Result<(), String> {
+    match count {
+        1..=MAX_CHECKS => Ok(()),
+        _ => Err(format!(
+            "`{name}` has 1 to {MAX_CHECKS} elements, not {count}"
+        )),
+    }
+}
