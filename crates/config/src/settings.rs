@@ -16,6 +16,7 @@ use crate::admin::AdminSettings;
 use crate::bounds::timeouts::Timeouts;
 use crate::clients::keys::KeyFile;
 use crate::clients::tokens::JwksSettings;
+use crate::decisions::DecisionsSettings;
 use crate::fixed::Fixed;
 use crate::listeners::ListenerSettings;
 use crate::log::LogSettings;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub limits: Vec<Arc<Limit>>,
     /// The routes, in the order of the file. A request belongs to the first route that matches it.
     pub routes: Vec<RouteSettings>,
+    /// The listener for decisions about requests that other programs carry. `None` if the gateway has no such listener.
+    pub decisions: Option<DecisionsSettings>,
     /// The timeouts, and the lowest rate at which clients may send and receive.
     pub timeouts: Timeouts,
     /// The most connections that are open at once. `None` means 10,000.

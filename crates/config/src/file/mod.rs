@@ -25,6 +25,7 @@ use crate::bounds::timeouts::WrittenTimeouts;
 use crate::bounds::{BodyLimit, MemoryLimit, timeouts};
 use crate::check::Check;
 use crate::clients::{WrittenClients, WrittenSource};
+use crate::decisions::Decisions;
 use crate::fixed::Fixed;
 use crate::limits::WrittenLimit;
 use crate::limits::plans::Plans;
@@ -48,7 +49,8 @@ use crate::value::net::Network;
 use crate::value::number::Connections;
 use crate::value::word::{FilePath, LimitName};
 use crate::{
-    admin, answers, bounds, clients, limits, listeners, log, routes, store, tracing, upstreams,
+    admin, answers, bounds, clients, decisions, limits, listeners, log, routes, store, tracing,
+    upstreams,
 };
 
 /// The configuration of a tidegate gateway.
@@ -105,6 +107,8 @@ pub(crate) struct File {
     pub(crate) routes: Option<Routes>,
     /// The answer to a request that no route matches. Default: 404 with problem details.
     pub(crate) unmatched: Option<WrittenReject>,
+    /// The listener for decisions about requests that other programs carry: `{ listen, token, rate_limit_service }`. Default: none.
+    pub(crate) decisions: Option<Spanned<Decisions>>,
     /// Groups of servers, by name.
     pub(crate) upstreams: Option<Named<Upstream>>,
     /// Timeouts, each at most 31d.
@@ -180,6 +184,8 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let clients = file.clients();
     let written = file.limits.as_ref();
     let (listen, mut taken) = listeners::addresses(check, file.listen.as_ref());
+    let decisions = file.decisions.as_ref();
+    let door = decisions.and_then(|written| decisions::listener(check, written, &mut taken));
     let admin = admin::admin(check, file.admin.as_ref(), &mut taken);
     let own = own_addresses(taken, admin.as_ref().map(|admin| admin.address));
     let plans = limits::plans::plan_names(check, file.plans.as_ref());
@@ -212,6 +218,15 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
         rules: always.into(),
         answers,
     };
+    let door = decisions::decisions(
+        check,
+        decisions,
+        door,
+        &limits,
+        &rules,
+        &access,
+        &unmatched.answers,
+    );
     let no_route = file.unmatched.as_ref();
     let no_route = no_route.map(|answer| answers::refusal(check, answer, StatusCode::NOT_FOUND));
     let request_id_in_answers = check.read_some(file.request_id_in_answers.as_ref());
@@ -281,6 +296,7 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
         request_id_in_answers,
         limits,
         routes,
+        decisions: door,
         timeouts,
         max_connections: max_connections.map(|Connections(number)| number),
         max_connections_per_ip: max_connections_per_ip.map(|Connections(number)| number),

@@ -77,17 +77,24 @@ pub(crate) fn addresses(
                     ));
                 }
                 for element in list {
-                    listen.extend(match element {
-                        SingleOr::Single(scalar) => plain(check, scalar, &mut taken),
-                        SingleOr::Block(block) => {
-                            listener_settings(check, &block.value, &mut taken)
-                        }
-                    });
+                    listen.extend(listener(check, element, &mut taken));
                 }
             }
         },
     }
     (listen, taken)
+}
+
+/// Reads one listener: an address, or an address with settings.
+pub(crate) fn listener(
+    check: &mut Check<'_>,
+    written: &SingleOr<SocketAddr, Listener>,
+    taken: &mut Vec<TakenAddress>,
+) -> Option<ListenerSettings> {
+    match written {
+        SingleOr::Single(scalar) => plain(check, scalar, taken),
+        SingleOr::Block(block) => listener_settings(check, &block.value, taken),
+    }
 }
 
 fn plain(
