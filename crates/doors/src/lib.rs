@@ -14,7 +14,7 @@ pub use check::{
     Check, CheckCall, CheckReply, CheckResult, LimitState, MAX_CHECKS, MAX_HOLD, SettleCall,
     SettleReply, SettleResult, Settlement,
 };
-pub use domains::{Domain, Domains, Entry, Node, Target, ValuePattern};
+pub use domains::{Domain, DomainList, Domains, Entry, Node, Target, ValuePattern};
 pub use rate_limit::{
     Call, CallDescriptor, CallError, Fact, HEALTH_CHECK, MAX_DESCRIPTORS, Reply, RpcBody,
     SHOULD_RATE_LIMIT, Status, StatusLimit, health_service, rate_limit_service, timeout,
