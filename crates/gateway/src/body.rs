@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::outcome::ForwardOutcome;
+use tidegate_doors::RpcBody;
 use tidegate_net::pace::LeastRate;
 use tidegate_telemetry::Cut;
 use tidegate_telemetry::metrics::RouteMetrics;
@@ -43,6 +44,7 @@ enum Content {
     Upstream(UpstreamBody),
     Ahead(ReadAhead),
     Tunnel(Option<Box<Tunnel>>),
+    Rpc(Box<RpcBody>),
 }
 
 impl Body {
@@ -55,6 +57,11 @@ impl Body {
     /// client must take the body.
     pub(crate) fn ahead(body: ReadAhead, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Ahead(body), slow)
+    }
+
+    /// Returns the body of a reply to a gRPC call of a door.
+    pub(crate) fn rpc(body: RpcBody) -> Self {
+        Self::of(Content::Rpc(Box::new(body)), None)
     }
 
     /// Returns an empty body, after which a tunnel opens.
@@ -79,7 +86,7 @@ impl Body {
     pub(crate) const fn take_tunnel(&mut self) -> Option<Box<Tunnel>> {
         match &mut self.content {
             Content::Tunnel(tunnel) => tunnel.take(),
-            Content::Whole(_) | Content::Upstream(_) | Content::Ahead(_) => None,
+            Content::Whole(_) | Content::Upstream(_) | Content::Ahead(_) | Content::Rpc(_) => None,
         }
     }
 
@@ -92,14 +99,14 @@ impl Body {
     pub(crate) const fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref(),
-            Content::Upstream(_) | Content::Ahead(_) | Content::Tunnel(_) => None,
+            Content::Upstream(_) | Content::Ahead(_) | Content::Tunnel(_) | Content::Rpc(_) => None,
         }
     }
 
     /// Returns the least rate at which the client must take this body. `own` is the rate for bodies that the gateway itself made.
     pub(crate) const fn least_rate(&self, own: Option<LeastRate>) -> Option<LeastRate> {
         match &self.content {
-            Content::Whole(_) => own,
+            Content::Whole(_) | Content::Rpc(_) => own,
             Content::Upstream(_) | Content::Ahead(_) | Content::Tunnel(_) => self.slow,
         }
     }
@@ -110,7 +117,7 @@ impl Body {
         match &self.content {
             Content::Upstream(body) => body.cut(),
             Content::Ahead(body) => body.cut(),
-            Content::Whole(_) | Content::Tunnel(_) => None,
+            Content::Whole(_) | Content::Tunnel(_) | Content::Rpc(_) => None,
         }
     }
 
@@ -119,7 +126,7 @@ impl Body {
         match &self.content {
             Content::Upstream(body) => body.is_cut(),
             Content::Ahead(body) => body.is_cut(),
-            Content::Whole(_) | Content::Tunnel(_) => false,
+            Content::Whole(_) | Content::Tunnel(_) | Content::Rpc(_) => false,
         }
     }
 }
@@ -156,6 +163,7 @@ impl HttpBody for Body {
             Content::Upstream(body) => Pin::new(body).poll_frame(context),
             Content::Ahead(body) => Pin::new(body).poll_frame(context),
             Content::Tunnel(_) => Poll::Ready(None),
+            Content::Rpc(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
@@ -165,6 +173,7 @@ impl HttpBody for Body {
             Content::Upstream(body) => body.is_end_stream(),
             Content::Ahead(body) => body.is_end_stream(),
             Content::Tunnel(_) => true,
+            Content::Rpc(body) => body.is_end_stream(),
         }
     }
 
@@ -176,6 +185,7 @@ impl HttpBody for Body {
             Content::Upstream(body) => body.size_hint(),
             Content::Ahead(body) => body.size_hint(),
             Content::Tunnel(_) => SizeHint::with_exact(0),
+            Content::Rpc(body) => body.size_hint(),
         }
     }
 }

@@ -9,7 +9,7 @@ mod untrusted;
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::request::problem::{Problem, unmatched};
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
-use tidegate_telemetry::RequestOutcome;
+use tidegate_telemetry::{Door, RequestOutcome};
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
@@ -50,6 +50,8 @@ pub(crate) struct Stack {
     /// The configured answer to a request without a route. If `None`, the gateway answers with its own problem details (RFC 9457).
     pub(crate) no_route: Option<Arc<Reject>>,
     pub(crate) unmatched_metrics: Arc<RouteMetrics>,
+    /// The counters of asked requests that no route matches. `None` if the gateway has no listener for decisions.
+    pub(crate) unmatched_asks: Option<Arc<RouteMetrics>>,
     pub(crate) clients: Arc<Clients>,
     /// The rules that deny clients on every route, if there are any.
     pub(crate) access: Option<Arc<Access>>,
@@ -79,6 +81,15 @@ pub(crate) struct Route {
     /// Headers that the gateway adds to its own answers.
     pub(crate) own_headers: OwnHeaders,
     pub(crate) metrics: Arc<RouteMetrics>,
+    /// The counters of requests that other programs carry. `None` if the gateway has no listener for decisions.
+    pub(crate) doors: Option<DoorMetrics>,
+}
+
+/// The counters of a route's requests that other programs carry, by door.
+#[derive(Clone, Debug)]
+pub(crate) struct DoorMetrics {
+    pub(crate) ask: Arc<RouteMetrics>,
+    pub(crate) check: Arc<RouteMetrics>,
 }
 
 /// A request that has begun, and that no limit has charged yet. Dropping it counts and logs the request as abandoned.
@@ -90,6 +101,7 @@ pub(crate) struct Begun {
     next: Next,
     /// Whether a trusted proxy sent the request without a header that names the client.
     is_unnamed: bool,
+    door: Door,
 }
 
 /// The next step for a request.
@@ -121,12 +133,16 @@ const CERTIFICATE_ENDED: Problem = Problem::new(
 impl Stack {
     /// Runs the first steps, which do not wait. They run before hyper polls the request's future, because hyper drops the future unpolled
     /// if the connection ends right after the head. Such a request must be counted and logged as well.
+    ///
+    /// `door` is [`Door::Proxy`], or [`Door::Ask`] for a request that another proxy carries.
     pub(crate) fn begin(
         &self,
         mut request: Request<ClientBody>,
         connection: ConnectionInfo,
         guard: RequestGuard,
+        door: Door,
     ) -> Begun {
+        let guard = Some(guard);
         let mut info = RequestInfo {
             request_id: self.request_id(&request, &connection),
             connection,
@@ -135,14 +151,15 @@ impl Stack {
         // Shed: the first step, so that a request uses little memory while memory is short. A shed request is only counted and logged.
         if self.overload.pressure() == Pressure::Full {
             let is_on = self.access_log.is_on();
-            let record = is_on.then(|| self.record(&request, &info, None, false));
-            let (log, metrics) = (self.access_log.clone(), self.unmatched_metrics.clone());
+            let record = is_on.then(|| self.record(&request, &info, None, false).by_door(door));
+            let (log, metrics) = (self.access_log.clone(), self.metrics_of(None, door).clone());
             return Begun {
                 request,
                 info,
                 end: RequestEnd::begin(record, None, log, metrics, guard),
                 next: Next::Shed,
                 is_unnamed: false,
+                door,
             };
         }
         // Target: host, path and framing are checked once, so that all later steps read the same values.
@@ -174,9 +191,10 @@ impl Stack {
             let route = route.map(|route| route.name.clone());
             let has_spans = recording.is_some();
             self.record(&request, &info, route, has_spans)
+                .by_door(door)
                 .of_trace(trace.map(|trace| trace.trace_id))
         });
-        let metrics = route.map_or(&self.unmatched_metrics, |route| &route.metrics);
+        let metrics = self.metrics_of(route, door);
         let (log, metrics) = (self.access_log.clone(), metrics.clone());
         let end = RequestEnd::begin(record, recording, log, metrics, guard);
         let mut context = RequestContext::new(connection.peer());
@@ -204,7 +222,19 @@ impl Stack {
             end,
             next,
             is_unnamed,
+            door,
         }
+    }
+
+    /// Returns the counters of a request by this door. `route` is `None` if no route matches the request.
+    fn metrics_of<'s>(&'s self, route: Option<&'s Route>, door: Door) -> &'s Arc<RouteMetrics> {
+        let proxied = route.map_or(&self.unmatched_metrics, |route| &route.metrics);
+        let asked = match route {
+            _ if door == Door::Proxy => return proxied,
+            Some(route) => route.doors.as_ref().map(|doors| &doors.ask),
+            None => self.unmatched_asks.as_ref(),
+        };
+        asked.unwrap_or(proxied)
     }
 
     /// Runs the remaining steps, which may wait.
@@ -215,7 +245,9 @@ impl Stack {
             mut end,
             next,
             is_unnamed,
+            door,
         } = begun;
+        let is_ask = door == Door::Ask;
         let request_id = self.request_id_in_answers.then(|| info.request_id.clone());
         let connection = info.connection.clone();
         // gRPC: every step below may refuse the call, and a gRPC client understands only refusals that are translated for gRPC.
@@ -234,7 +266,15 @@ impl Stack {
         let closes = closes && request.version() < Version::HTTP_2;
         let (mut response, answered) = match next {
             Next::Shed => outcome::split(OVERLOADED.respond()),
+            Next::Serve(route) if is_ask => {
+                let limits = &self.routes.at(route).limits;
+                outcome::split(ask(limits, request).await)
+            }
             Next::Serve(route) => serve(self.routes.at(route), request, info).await,
+            // A proxy may ask about requests that no route matches here, because it forwards them itself.
+            Next::Refuse(problem) if is_ask && !problem.is_malformed() => {
+                outcome::split(ask(&self.unmatched, request).await)
+            }
             Next::Refuse(problem) => self.refuse(request, problem).await,
         };
         if closes {
@@ -256,6 +296,8 @@ impl Stack {
             self.report_proxy(ProxyHeader::Missing, &connection);
         }
         match (by, call) {
+            // A proxy that asks needs an answer in any case.
+            (AnsweredBy::Nobody, _) if is_ask => {}
             (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
             (AnsweredBy::Gateway, Some(kind)) => {
                 // The configuration may have changed the answer's status, so `grpc::translate` gets the original status.
@@ -268,7 +310,7 @@ impl Stack {
             }
             (AnsweredBy::Gateway | AnsweredBy::Upstream, _) => {}
         }
-        if by == AnsweredBy::Gateway {
+        if by == AnsweredBy::Gateway && !is_ask {
             own_headers.write(response.headers_mut());
         }
         identify(&mut response, request_id);
@@ -311,6 +353,23 @@ impl Stack {
             .record(request, id, route, peer.address, client_ip, has_spans)
     }
 
+    /// Begins the record of a question by `door`. `head` is the head of the call that asks it.
+    pub(crate) fn begin_question(
+        &self,
+        head: &Request<()>,
+        id: &RequestId,
+        door: Door,
+        (peer, client_ip): (SocketAddr, IpAddr),
+        (route, metrics): (Option<&Arc<str>>, &Arc<RouteMetrics>),
+    ) -> RequestEnd {
+        let log = &self.access_log;
+        let record = log.is_on().then(|| {
+            log.record(head, id, route.cloned(), peer, client_ip, false)
+                .by_door(door)
+        });
+        RequestEnd::begin(record, None, log.clone(), metrics.clone(), None)
+    }
+
     /// Answers a request that has no route with a problem. Charges the request to the limits under `always`, so that these limits also
     /// bound clients that guess paths.
     async fn refuse<B: Send + 'static>(
@@ -345,6 +404,28 @@ fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
         let id = id.into_header();
         response.headers_mut().insert(X_REQUEST_ID, id);
     }
+}
+
+/// Answers a proxy that asks whether a request may pass: 200, or the answer that a client of the gateway would get.
+async fn ask(limits: &RateLimitLayer, mut request: Request<ClientBody>) -> Response<Body> {
+    let admit = service_fn(|mut request: Request<ClientBody>| {
+        // The gateway never sees the answer to the request. So the limits charge the units that the request has reserved.
+        if let Some(transmission) = RequestContext::of_mut(&mut request).transmission.take() {
+            transmission.sent(Duration::ZERO);
+            transmission.unanswered();
+        }
+        let mut response = Response::new(Body::empty());
+        let answered = Answered {
+            forwarded: ForwardOutcome::Admitted,
+            ..Answered::default()
+        };
+        response.extensions_mut().insert(answered);
+        ready(Ok::<_, Infallible>(response))
+    });
+    // The body belongs to the request of the proxy, not to the client's request.
+    *request.version_mut() = Version::HTTP_11;
+    let Ok(response) = limits.layer(admit).call(request).await;
+    response
 }
 
 /// Serves a request by a route.

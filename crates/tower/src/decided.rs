@@ -7,7 +7,7 @@ pub(crate) mod refusal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Response;
+use http::{Response, StatusCode};
 use tidegate_core::{Micros, Verdict, micros};
 use tidegate_store::{Decision, Limit, Outcome, PerCharge};
 
@@ -232,6 +232,28 @@ impl Decided {
                 let refusing = self.refusing();
                 let refusing = refusing.map(|(entry, verdict)| (entry.rule, verdict));
                 Some(refusal::too_many(refusing, &answers.reject))
+            }
+        }
+    }
+
+    /// Returns the status of the refusal to send, and the `error` of its problem details. `None` if the request may pass. A refusal by a
+    /// limit has no `error`.
+    pub fn refused_with(&self, answers: &Answers) -> Option<(StatusCode, Option<&'static str>)> {
+        if self.denied_by().is_some() {
+            return Some((StatusCode::FORBIDDEN, Some("denied")));
+        }
+        if self.oversized.is_some() {
+            return Some((StatusCode::BAD_REQUEST, Some("cost_exceeds_limit")));
+        }
+        match self.outcome() {
+            Some(Outcome::Refused) => Some((answers.reject.status, None)),
+            Some(Outcome::Unavailable) => {
+                let error = "limits_unavailable";
+                Some((StatusCode::SERVICE_UNAVAILABLE, Some(error)))
+            }
+            None | Some(Outcome::Admitted) => {
+                let error = Some("credentials_required");
+                self.refused.map(|_| (StatusCode::UNAUTHORIZED, error))
             }
         }
     }

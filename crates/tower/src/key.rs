@@ -94,7 +94,12 @@ impl Hasher {
         let secret = self.0.load();
         let own = rule.per.iter().position(|per| per.is_callers());
         let tag = match own {
-            Some(index) => secret.own(caller, &rule.per[index]),
+            Some(index) => match &rule.per[index] {
+                Per::Descriptor(name) => {
+                    secret.digest(|parts| parts.add_descriptor(caller, request, name))
+                }
+                per => secret.own(caller, per),
+            },
             None => secret.digest(|parts| parts.add("limit", rule.limit.name().as_bytes())),
         };
         let others = || rule.per.iter().enumerate().filter(|(i, _)| Some(*i) != own);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use http::Request;
+use tidegate_core::MAX_EXACT;
 use tidegate_store::{Holds, PerCharge};
 
 use crate::Decided;
@@ -87,6 +88,7 @@ impl HeldUnits {
 
     fn end(&mut self, cost: Option<u64>) {
         if !std::mem::replace(&mut self.is_settled, true) {
+            let cost = cost.map(|cost| cost.min(MAX_EXACT));
             self.holds.settle(|_, reserved| cost.unwrap_or(reserved));
         }
     }

@@ -71,6 +71,7 @@ impl Per {
                 | Self::UserId
                 | Self::ClientCert
                 | Self::Claim(_)
+                | Self::Descriptor(_)
         )
     }
 

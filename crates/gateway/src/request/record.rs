@@ -40,7 +40,8 @@ pub(crate) struct RequestEnd {
     unread: Unread,
     // The time from the request's start until the client left, if the client left before the end of the answer.
     took: Option<Duration>,
-    guard: RequestGuard,
+    // `None` if several decisions belong to one request of the connection.
+    guard: Option<RequestGuard>,
 }
 
 /// The side that answered a request.
@@ -59,7 +60,7 @@ impl RequestEnd {
         recording: Option<Box<Recording>>,
         access_log: AccessLog,
         metrics: Arc<RouteMetrics>,
-        guard: RequestGuard,
+        guard: Option<RequestGuard>,
     ) -> Self {
         Self {
             record: record.map(Box::new),
@@ -98,9 +99,10 @@ impl RequestEnd {
         self.status = sent;
         let is_answered = forwarded.is_answered();
         let is_preflight = matches!(forwarded, ForwardOutcome::Preflight);
+        let is_admitted = matches!(forwarded, ForwardOutcome::Admitted);
         let forwarded = match forwarded {
             ForwardOutcome::Sent(forwarded) => Some(forwarded),
-            ForwardOutcome::None | ForwardOutcome::Preflight => None,
+            ForwardOutcome::None | ForwardOutcome::Preflight | ForwardOutcome::Admitted => None,
         };
         self.outcome = match (decision.map(|decision| decision.outcome), &forwarded) {
             _ if dropped => RequestOutcome::Dropped,
@@ -111,6 +113,7 @@ impl RequestEnd {
             (_, Some(forwarded)) if forwarded.too_slow => RequestOutcome::Slow,
             _ if status.is_server_error() => RequestOutcome::Failed,
             _ if is_preflight => RequestOutcome::Preflight,
+            _ if is_admitted => RequestOutcome::Admitted,
             _ => RequestOutcome::Rejected,
         };
         if let Some(forwarded) = forwarded.as_ref().filter(|_| is_answered) {
@@ -217,14 +220,14 @@ impl RequestEnd {
 
     /// Counts the request as a tunnel until the returned value is dropped.
     pub(crate) fn tunnels(&self) -> OpenTunnel {
-        self.guard.tunnels();
+        self.guard.iter().for_each(RequestGuard::tunnels);
         self.metrics.tunnel()
     }
 }
 
 impl Drop for RequestEnd {
     fn drop(&mut self) {
-        if self.guard.is_cut() {
+        if self.guard.as_ref().is_some_and(RequestGuard::is_cut) {
             self.too_slow();
         }
         if let Some(in_flight) = &self.in_flight {

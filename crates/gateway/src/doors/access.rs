@@ -1,0 +1,46 @@
+//! Access to the listener for decisions. `/v1/ask` has rules of its own, because its `Authorization` is the client's.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use http::header::{AUTHORIZATION, ORIGIN};
+use http::{HeaderMap, StatusCode};
+use tidegate_identity::api_keys;
+
+use crate::request::problem::Problem;
+
+/// Checks the token of a call. Refuses calls of web pages: a page must not use up the budgets of others.
+pub(super) fn check(token: Option<&[u8; 32]>, headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.contains_key(ORIGIN) {
+        return Err(NOT_FOR_PAGES);
+    }
+    let Some(token) = token else {
+        return Ok(());
+    };
+    let shown = headers.get(AUTHORIZATION).ok_or(TOKEN_NEEDED)?;
+    let (scheme, shown) = shown
+        .as_bytes()
+        .split_at_checked("Bearer ".len())
+        .ok_or(TOKEN_WRONG)?;
+    let sha256 = api_keys::hash(shown.trim_ascii());
+    // Both hashes are compared in constant time, so that the time reveals no token.
+    let is_equal = verify_slices_are_equal(&sha256, token).is_ok();
+    match is_equal && scheme.eq_ignore_ascii_case(b"Bearer ") {
+        true => Ok(()),
+        false => Err(TOKEN_WRONG),
+    }
+}
+
+const NOT_FOR_PAGES: Problem = Problem::new(
+    StatusCode::FORBIDDEN,
+    "not_for_pages",
+    "This listener answers programs, and no web pages.",
+);
+const TOKEN_NEEDED: Problem = Problem::new(
+    StatusCode::UNAUTHORIZED,
+    "decisions_token_needed",
+    "A call needs the token of `decisions`, in the header Authorization: Bearer TOKEN.",
+);
+const TOKEN_WRONG: Problem = Problem::new(
+    StatusCode::UNAUTHORIZED,
+    "decisions_token_wrong",
+    "This is not the token of `decisions`.",
+);

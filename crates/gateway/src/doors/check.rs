@@ -1,0 +1,237 @@
+//! `/v1/check` and `/v1/settle`: programs ask in JSON.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http::{Request, Response, StatusCode};
+use serde::Serialize;
+use tidegate_core::Verdict;
+use tidegate_doors::{
+    Check, CheckCall, CheckReply, CheckResult, LimitState, SettleCall, SettleReply, SettleResult,
+};
+use tidegate_server::{ClientBody, ConnectionInfo};
+use tidegate_store::{Outcome, Via};
+use tidegate_telemetry::{Door, RequestId};
+use tidegate_tower::{Judged, LimitVerdict, RateLimitLayer, problem};
+
+use super::judgement::Asking;
+use super::question::{BadCheck, Ready};
+use super::receipts::{NoReceipt, Receipts};
+use super::{Doors, json};
+use crate::body::Body;
+use crate::request::problem::Problem;
+use crate::stack::Stack;
+
+/// The number of checks of one call that are decided at a time.
+const AT_ONCE: usize = 64;
+
+/// Answers a call of `POST /v1/check`. If a check is wrong, nothing is charged.
+pub(super) async fn check(
+    doors: &Doors,
+    stack: &Stack,
+    head: &Request<()>,
+    body: &[u8],
+    connection: &ConnectionInfo,
+) -> Result<Response<Body>, Problem> {
+    let call = match CheckCall::read(body) {
+        Ok(call) => call,
+        Err(why) => return Ok(refused(stack, doors, head, connection, "bad_check", &why)),
+    };
+    let mut questions = Vec::with_capacity(call.checks.len());
+    for (index, check) in call.checks.iter().enumerate() {
+        match doors.question(stack, check) {
+            Ok(ready) => questions.push((ready, check.hold)),
+            Err(why) => {
+                let text = format!("checks[{index}]: {why}");
+                return Ok(refused(stack, doors, head, connection, why.error(), &text));
+            }
+        }
+    }
+    if questions.iter().any(|(_, hold)| hold.is_some()) && doors.receipts.are_full() {
+        return Err(TOO_MANY_HOLDS);
+    }
+    let asking = Asking {
+        stack,
+        door: Door::Check,
+        head,
+        peer: connection.peer().address,
+    };
+    let answers = questions.into_iter().map(|(Ready { subject, question }, hold)| {
+        let receipts = &doors.receipts;
+        asking.judge(subject, question, None, move |judged, id| {
+            let mut result = result(subject.limits, judged, Some(id));
+            let held = judged.held.take().zip(hold);
+            result.receipt =
+                held.and_then(|(held, hold)| receipts.keep(held, Duration::from_secs(hold)));
+            result
+        })
+    });
+    let results = stream::iter(answers).buffered(AT_ONCE).collect().await;
+    Ok(written(&CheckReply { results }))
+}
+
+/// Answers a call of `GET /v1/check`, which charges nothing.
+pub(super) async fn look(
+    doors: &Doors,
+    stack: &Stack,
+    request: &Request<ClientBody>,
+) -> Result<Response<Body>, Problem> {
+    let query = request.uri().query().unwrap_or_default();
+    let ready = by_query(query).and_then(|check| {
+        let ready = doors.question(stack, &check);
+        ready.map_err(|why| (why.error(), why.to_string()))
+    });
+    match ready {
+        Ok(Ready { subject, question }) => {
+            let judged = subject.limits.look(question).await;
+            Ok(written(&result(subject.limits, &judged, None)))
+        }
+        Err((error, why)) => Ok(problem(StatusCode::BAD_REQUEST, error, &why)),
+    }
+}
+
+/// Reads the check of a query.
+fn by_query(query: &str) -> Result<Check, (&'static str, String)> {
+    let bad = |why: &str| ("bad_check", why.to_owned());
+    let mut check = Check {
+        // A look holds nothing, so limits of running requests can be asked, too.
+        hold: None,
+        ..Check::default()
+    };
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let value = Box::from(&*value);
+        match &*name {
+            "limit" => check.limits.push(value),
+            "route" => check.route = Some(value),
+            "client" => check.client = Some(value),
+            "cost" => {
+                let cost = value.parse().map_err(|_| bad("`cost` is no whole number"))?;
+                check.cost = Some(cost);
+            }
+            "per" => {
+                let (part, value) = value
+                    .split_once('=')
+                    .ok_or_else(|| bad("`per` has the form PART=VALUE"))?;
+                check.per.insert(part.into(), value.into());
+            }
+            _ => return Err(bad("allowed here: limit, route, client, cost and per")),
+        }
+    }
+    Ok(check)
+}
+
+/// Answers a call of `POST /v1/settle`.
+pub(super) fn settle(receipts: &Receipts, body: &[u8]) -> Result<Response<Body>, Problem> {
+    let call = match SettleCall::read(body) {
+        Ok(call) => call,
+        Err(why) => return Ok(problem(StatusCode::BAD_REQUEST, "bad_settlement", &why)),
+    };
+    let results = call.settlements.iter().map(|settlement| {
+        let settled = receipts.settle(&settlement.receipt, settlement.cost);
+        SettleResult {
+            settled: settled.is_ok(),
+            error: settled.err().map(|why| match why {
+                NoReceipt::Unknown => "unknown_receipt",
+                NoReceipt::OtherGateway => "other_gateway",
+            }),
+        }
+    });
+    Ok(written(&SettleReply {
+        results: results.collect(),
+    }))
+}
+
+/// Returns the answer to a wrong call, and records it.
+fn refused(
+    stack: &Stack,
+    doors: &Doors,
+    head: &Request<()>,
+    connection: &ConnectionInfo,
+    error: &'static str,
+    why: &str,
+) -> Response<Body> {
+    let id = stack.request_ids.next();
+    let peer: SocketAddr = connection.peer().address;
+    let ended = (None, &doors.checks);
+    let mut end = stack.begin_question(head, &id, Door::Check, (peer, peer.ip()), ended);
+    let status = StatusCode::BAD_REQUEST;
+    let answered = crate::outcome::Answered {
+        error: Some(error),
+        ..Default::default()
+    };
+    end.answered(answered, status, Some(&id));
+    problem(status, error, why)
+}
+
+/// Describes a decision.
+fn result(limits: &RateLimitLayer, judged: &Judged, id: Option<&RequestId>) -> CheckResult {
+    let decided = &judged.decided;
+    let refusal = decided.refused_with(&limits.policy().answers);
+    let decision = decided.decision.as_ref();
+    let is_refused = decision.is_some_and(|it| it.outcome == Outcome::Refused);
+    let now = decision.map_or(0, |decision| decision.now);
+    let states = decided.verdicts().filter_map(|entry| {
+        let verdict = entry.verdict?;
+        let is_refusing = is_refused && !verdict.allowed && !entry.limit.is_observed();
+        Some(state(&entry, verdict, now, is_refusing))
+    });
+    let states: Vec<LimitState> = states.collect();
+    let refused_by = states.iter().filter(|state| state.refused);
+    let delays = decided.verdicts().filter(|entry| entry.rule.queues());
+    let delay = delays.filter_map(|entry| Some(entry.verdict?.delay)).max();
+    let delay = delay.filter(|delay| *delay > 0 && refusal.is_none());
+    CheckResult {
+        admitted: refusal.is_none(),
+        refused_by: refused_by.clone().map(|state| state.name.clone()).collect(),
+        retry_after: match refusal {
+            Some((StatusCode::SERVICE_UNAVAILABLE, _)) => 1,
+            Some(_) => refused_by.map(|state| state.retry_after).max().unwrap_or(0),
+            None => 0,
+        },
+        delay_ms: delay.map(|micros| micros.div_ceil(1_000)),
+        decided_by: decision.map(|decision| match decision.via {
+            Via::Store => "store",
+            Via::Remembered => "remembered",
+            Via::Here => "gateway",
+            Via::Fallback => "on_failure",
+        }),
+        receipt: None,
+        error: refusal.and_then(|(_, error)| error),
+        request_id: id.and_then(|id| Some(id.clone().into_header().to_str().ok()?.to_owned())),
+        limits: states,
+    }
+}
+
+fn state(entry: &LimitVerdict<'_>, verdict: &Verdict, now: u64, refused: bool) -> LimitState {
+    let quota = entry.limit.quota();
+    let retry_after = match refused {
+        true => verdict.retry_after.div_ceil(1_000_000).max(1),
+        false => 0,
+    };
+    LimitState {
+        name: entry.limit.name().into(),
+        limit: quota.capacity(),
+        remaining: verdict.remaining,
+        reset: quota
+            .has_reset()
+            .then(|| (now + verdict.reset).div_ceil(1_000_000)),
+        retry_after,
+        refused,
+    }
+}
+
+fn written(reply: &impl Serialize) -> Response<Body> {
+    // A reply has texts and numbers only, so it can always be written.
+    let text = serde_json::to_vec(reply).unwrap_or_default();
+    json(Bytes::from(text))
+}
+
+const TOO_MANY_HOLDS: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "too_many_holds",
+    "Too many receipts are open; settle some, or hold units for a shorter time.",
+)
+.retry_after(Duration::from_secs(1));
+
