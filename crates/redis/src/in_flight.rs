@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_core::Micros;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::breaker::{Breaker, Change};
 use super::clock::Clock;
 use super::complaints::Complaints;
 use super::error::CallError;
+use super::wait::Wait;
 
 /// The most calls that wait for a server at once. A hung server delays only this many calls, and receives only this many calls when it
 /// works again.
@@ -29,6 +30,8 @@ pub struct InFlightLimit {
     // The error of the last failed call.
     failure: Mutex<Option<CallError>>,
     complaints: Complaints,
+    // Notified when a short wait ends without an answer.
+    doubt: Notify,
 }
 
 /// An answer, with the times of its call.
@@ -51,17 +54,21 @@ impl Default for InFlightLimit {
             fails: AtomicBool::new(false),
             failure: Mutex::default(),
             complaints: Complaints::default(),
+            doubt: Notify::new(),
         }
     }
 }
 
 impl InFlightLimit {
-    /// Makes a call by `ask`, if the circuit breaker admits it and fewer than `IN_FLIGHT` calls wait. The call times out at `until`. `ask`
-    /// gets this deadline on the server's clock. `ask` returns the server's time, and the answer, or `None` if the script ran after the
-    /// deadline.
+    /// Makes a call by `ask`, if the circuit breaker admits it and fewer than `IN_FLIGHT` calls wait. The call times out at the deadline of
+    /// `wait`. `ask` gets this deadline on the server's clock. `ask` returns the server's time, and the answer, or `None` if the script ran
+    /// after the deadline.
+    ///
+    /// If a request waits for less than the configured timeout, its timeout is no failure of the server. It only raises a doubt, which the
+    /// server's `Shard` resolves.
     pub async fn call<T, F>(
         &self,
-        until: Instant,
+        wait: Wait,
         ask: impl FnOnce(Option<Micros>) -> F,
     ) -> Result<Answer<T>, CallError>
     where
@@ -74,7 +81,7 @@ impl InFlightLimit {
             return Err(CallError::NotAsked);
         };
         let sent = Instant::now();
-        let patience = until.saturating_duration_since(sent);
+        let patience = wait.until.saturating_duration_since(sent);
         let call = ask(self.clock.deadline(patience));
         let answer = tokio::time::timeout(patience, call).await;
         match answer.unwrap_or(Err(CallError::Timeout)) {
@@ -99,17 +106,30 @@ impl InFlightLimit {
                 Err(error)
             }
             Err(error) => {
-                self.fails.store(true, Ordering::Relaxed);
-                *self.failure.lock() = Some(error.clone());
-                let now = self.clock.elapsed();
-                let change = match error.is_at_once() {
-                    true => self.breaker.failed_at_once(now),
-                    false => self.breaker.failed(now),
-                };
-                self.log(change, Some(&error));
+                match wait.explains(&error) {
+                    true => self.doubt.notify_one(),
+                    false => self.failed(&error),
+                }
                 Err(error)
             }
         }
+    }
+
+    /// Waits until a short wait has ended without an answer. Several waits may raise one doubt.
+    pub(crate) async fn doubt(&self) {
+        self.doubt.notified().await;
+    }
+
+    /// Records that a call has failed, for the circuit breaker and the log.
+    pub(crate) fn failed(&self, error: &CallError) {
+        self.fails.store(true, Ordering::Relaxed);
+        *self.failure.lock() = Some(error.clone());
+        let now = self.clock.elapsed();
+        let change = match error.is_at_once() {
+            true => self.breaker.failed_at_once(now),
+            false => self.breaker.failed(now),
+        };
+        self.log(change, Some(error));
     }
 
     /// Records that the server has answered a call in time. So the circuit breaker closes, and decisions use the server again.
@@ -187,8 +207,8 @@ mod tests {
     async fn ask(limit: &InFlightLimit, answer: Result<Option<u8>, &str>) -> Result<u8, CallError> {
         let answer = answer.map(|content| (1, content));
         let answer = answer.map_err(CallError::refused);
-        let until = Instant::now() + Duration::from_secs(5);
-        let answer = limit.call(until, |_| async { answer }).await;
+        let wait = Wait::new(Duration::from_secs(5), None);
+        let answer = limit.call(wait, |_| async { answer }).await;
         answer.map(|answer| answer.content)
     }
 

@@ -8,8 +8,8 @@
 //!   of fred
 //! - [`Word`]: an argument of a command; `failure`, [`CallError`], [`ErrorReply`]: reasons of failures; [`Complaints`]: bounds how often
 //!   errors are logged; [`Scripts`]: texts and hashes of scripts
-//! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`: the bounds on its calls; [`Confirmation`]:
-//!   whether the server has all `concurrency` holds of this process
+//! - [`Shard`]: one server with its scripts; [`InFlightLimit`], `breaker`, `clock`, `deadline`, [`Wait`]: the bounds on its calls;
+//!   [`Confirmation`]: whether the server has all `concurrency` holds of this process
 //! - `slots`, `cluster`: the slots and nodes of a Redis Cluster; [`Shards`]: a single server or a Redis Cluster
 //! - [`Batcher`]: several decisions in one call
 //! - [`Gateways`], [`Secret`]: the other gateways on this Redis; [`RedisInfo`]: statistics of a server
@@ -40,6 +40,7 @@ mod task;
 mod tls;
 mod uptime;
 mod url;
+mod wait;
 mod word;
 
 pub use batcher::{Batched, Batcher, Question};
@@ -61,4 +62,5 @@ pub use slots::slot_of_tag;
 pub use tls::Tls;
 pub use uptime::uptime;
 pub use url::{InvalidUrl, check_url, is_tls};
+pub use wait::Wait;
 pub use word::Word;

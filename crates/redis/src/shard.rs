@@ -5,29 +5,34 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
 
 use super::client::{Asking, By, Client};
 use super::confirmation::Confirmation;
+use super::error::CallError;
 use super::failure::Failure;
 use super::in_flight::InFlightLimit;
 use super::route::Route;
 use super::script::Scripts;
+use super::task::Task;
 use super::word::Word;
 
 /// One server.
 #[derive(Debug)]
 pub struct Shard {
     /// The connection to the server.
-    pub client: Client,
+    pub client: Arc<Client>,
     /// The bounds on calls to the server.
-    pub in_flight: InFlightLimit,
+    pub in_flight: Arc<InFlightLimit>,
     /// Whether the server has all `concurrency` holds of this process.
     pub confirmation: Confirmation,
     scripts: Arc<Scripts>,
     // The loader of each script, by the script's number.
     loaders: Box<[Loader]>,
+    #[expect(dead_code, reason = "ends the task when it is dropped")]
+    watcher: Task<()>,
 }
 
 /// A server, with its address if it is a node of a Redis Cluster.
@@ -46,10 +51,15 @@ struct Loader {
 impl Shard {
     /// Starts to connect, and reconnects until the shard is dropped. Notifies `changed` when the connection comes up or breaks.
     pub(crate) fn start(route: Route, scripts: Arc<Scripts>, changed: Arc<Notify>) -> Self {
+        let timeout = route.timeout;
+        let client = Arc::new(Client::start(route, changed));
+        let in_flight = Arc::<InFlightLimit>::default();
+        let watching = resolve_doubts(client.clone(), in_flight.clone(), timeout);
         Self {
-            in_flight: InFlightLimit::default(),
+            watcher: Task(tokio::spawn(watching)),
+            in_flight,
             confirmation: Confirmation::default(),
-            client: Client::start(route, changed),
+            client,
             loaders: (0..scripts.count()).map(|_| Loader::default()).collect(),
             scripts,
         }
@@ -87,6 +97,23 @@ impl Shard {
                 .await;
             loader.loads.fetch_add(1, Ordering::Release);
             return answer;
+        }
+    }
+}
+
+/// Resolves each doubt that short waits raise: reads the server's clock with the whole timeout of a decision. An answer shows that the
+/// server works. A timeout counts as one failure of the server.
+///
+/// So short waits never open the circuit breaker of a server that answers within the timeout. If the server hangs and all waits are short,
+/// the breaker opens after a few timeouts. There is one read at a time, because a slow server must get little load.
+async fn resolve_doubts(client: Arc<Client>, in_flight: Arc<InFlightLimit>, timeout: Duration) {
+    loop {
+        in_flight.doubt().await;
+        match client.time(timeout).await.map_err(Failure::into_error) {
+            Ok(_) => in_flight.answered(),
+            Err(error @ CallError::Timeout) => in_flight.failed(&error),
+            // The calls themselves get this error, too.
+            Err(_) => {}
         }
     }
 }

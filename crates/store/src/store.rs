@@ -3,6 +3,7 @@
 mod holds;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{
     Charge, Decision, Limit, LocalView, MemoryStore, Outlook, RedisStore, StoreError, SyncedUse,
@@ -24,9 +25,20 @@ impl Store {
     ///
     /// The decision is never an error: when Redis does not answer in time, each limit's [`OnFailure`](crate::OnFailure) decides.
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
+        self.decide_within(charges, None).await
+    }
+
+    /// Decides one request like [`decide`](Self::decide), for a caller with its own deadline: waits for Redis for at most `within` if that
+    /// is shorter than the timeout of the store. A shorter wait that ends without an answer is no failure of Redis
+    /// ([`RedisStore::decide_within`]). The memory store decides at once.
+    pub async fn decide_within(
+        &self,
+        charges: &[Charge<'_>],
+        within: Option<Duration>,
+    ) -> Decision {
         match self {
             Self::Memory(store) => store.decide(charges),
-            Self::Redis(store) => store.decide(charges).await,
+            Self::Redis(store) => store.decide_within(charges, within).await,
         }
     }
 

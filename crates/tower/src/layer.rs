@@ -337,6 +337,7 @@ impl Enforced {
             wait_queues: &self.wait_queues,
             rules: &self.policy.rules,
             holds: self.holds,
+            within: None,
         }
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) sender: Sender,
     /// Whether an admitted request may have holds.
     pub(crate) holds: bool,
+    /// The longest time that a decision waits for the store, if the client waits for less than the store's timeout.
+    pub(crate) within: Option<Duration>,
 }
 
 impl Admission<'_> {

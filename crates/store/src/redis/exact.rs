@@ -10,6 +10,8 @@ mod remembered;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_redis::Wait;
+
 use super::access::Access;
 use super::decision_cache::RefusedBy;
 use super::script::caller::call_of;
@@ -56,15 +58,15 @@ impl Exact {
     pub(super) async fn decide(
         &self,
         charges: &[Charge<'_>],
-        start: Instant,
+        wait: Wait,
     ) -> Result<Decision, StoreError> {
-        match self.remembered(charges, start, false) {
+        match self.remembered(charges, wait.start, false) {
             Remembered::Refused(refusal) => Ok(refusal),
-            Remembered::Nothing => self.ask_redis(charges, start).await,
+            Remembered::Nothing => self.ask_redis(charges, wait).await,
             Remembered::Doubtful(refusal, is_new) => {
-                Box::pin(self.ask_again(charges, start, refusal, is_new)).await
+                Box::pin(self.ask_again(charges, wait, refusal, is_new)).await
             }
-            Remembered::Exhausted => Box::pin(self.ask_single_flight(charges, start)).await,
+            Remembered::Exhausted => Box::pin(self.ask_single_flight(charges, wait)).await,
         }
     }
 
@@ -72,15 +74,11 @@ impl Exact {
     async fn ask_single_flight(
         &self,
         charges: &[Charge<'_>],
-        start: Instant,
+        wait: Wait,
     ) -> Result<Decision, StoreError> {
         for _ in 0..WAITS {
-            if !self
-                .access
-                .cache
-                .wait(charges, self.access.timeout / 4)
-                .await
-            {
+            let patience = wait.length() / 4;
+            if !self.access.cache.wait(charges, patience).await {
                 break;
             }
             if let Remembered::Refused(refusal) = self.remembered(charges, Instant::now(), false) {
@@ -88,7 +86,7 @@ impl Exact {
             }
         }
         let _flight = self.access.cache.fly(charges, self.access.timeout);
-        self.ask_redis(charges, start).await
+        self.ask_redis(charges, wait).await
     }
 
     /// Calls Redis about a request that a cached answer refuses, while answers about other charges are in doubt. One request calls, and the
@@ -96,7 +94,7 @@ impl Exact {
     async fn ask_again(
         &self,
         charges: &[Charge<'_>],
-        start: Instant,
+        wait: Wait,
         mut refusal: Decision,
         is_new: bool,
     ) -> Result<Decision, StoreError> {
@@ -105,13 +103,13 @@ impl Exact {
             true => RefusedBy::NewAnswer,
             false => RefusedBy::Nothing,
         };
-        let Some(_flight) = cache.claim_any(charges, start, *timeout, refused_by) else {
+        let Some(_flight) = cache.claim_any(charges, wait.start, *timeout, refused_by) else {
             return Ok(refusal);
         };
         if !is_new {
-            return self.ask_redis(charges, start).await;
+            return self.ask_redis(charges, wait).await;
         }
-        let answer = self.ask(charges, start + *timeout).await;
+        let answer = self.ask(charges, wait).await;
         let error = match answer {
             Ok(decision) => {
                 refusal = decision;
@@ -119,7 +117,7 @@ impl Exact {
             }
             Err(error) => Some(error),
         };
-        let took = start.elapsed();
+        let took = wait.start.elapsed();
         refusal.call = Some(StoreCall { took, error });
         Ok(refusal)
     }
@@ -134,13 +132,13 @@ impl Exact {
     pub(super) async fn check(
         &self,
         charges: &[Charge<'_>],
-        start: Instant,
+        wait: Wait,
     ) -> Result<Decision, StoreError> {
         let Access { cache, timeout, .. } = &self.access;
-        let _flight = match self.remembered(charges, start, true) {
+        let _flight = match self.remembered(charges, wait.start, true) {
             Remembered::Refused(refusal) => return Ok(refusal),
             Remembered::Doubtful(refusal, _) => {
-                let Some(flight) = cache.claim_any(charges, start, *timeout, RefusedBy::Here)
+                let Some(flight) = cache.claim_any(charges, wait.start, *timeout, RefusedBy::Here)
                 else {
                     return Ok(refusal);
                 };
@@ -148,11 +146,11 @@ impl Exact {
             }
             Remembered::Exhausted | Remembered::Nothing => None,
         };
-        self.prepare(charges, start + *timeout).await?;
-        let decided = self.access.caller.check(charges, start + *timeout).await?;
+        self.prepare(charges, wait).await?;
+        let decided = self.access.caller.check(charges, wait).await?;
         let mut decision = self.noted(charges, decided);
         decision.call = Some(StoreCall {
-            took: start.elapsed(),
+            took: wait.start.elapsed(),
             error: None,
         });
         Ok(decision)
@@ -164,16 +162,12 @@ impl Exact {
         charges.iter().any(|charge| shards.fails(&charge.key.tag))
     }
 
-    async fn ask_redis(
-        &self,
-        charges: &[Charge<'_>],
-        start: Instant,
-    ) -> Result<Decision, StoreError> {
+    async fn ask_redis(&self, charges: &[Charge<'_>], wait: Wait) -> Result<Decision, StoreError> {
         // Boxed, so that the future of a decision without a call is small.
-        let answer = Box::pin(self.ask(charges, start + self.access.timeout)).await;
+        let answer = Box::pin(self.ask(charges, wait)).await;
         match answer {
             Ok(mut decision) => {
-                let took = start.elapsed();
+                let took = wait.start.elapsed();
                 decision.call = Some(StoreCall { took, error: None });
                 Ok(decision)
             }
@@ -193,11 +187,11 @@ impl Exact {
     pub(super) async fn ask(
         &self,
         charges: &[Charge<'_>],
-        until: Instant,
+        wait: Wait,
     ) -> Result<Decision, StoreError> {
-        self.prepare(charges, until).await?;
+        self.prepare(charges, wait).await?;
         let caller = &self.access.caller;
-        let decided = match caller.decide_at_once(charges, until).await {
+        let decided = match caller.decide_at_once(charges, wait).await {
             Some(answer) => {
                 let answer = answer?;
                 let call = call_of(&answer);
@@ -207,17 +201,17 @@ impl Exact {
                 }
             }
             // No script can decide all charges at once.
-            None => Box::pin(caller.decide(charges, until)).await?,
+            None => Box::pin(caller.decide(charges, wait)).await?,
         };
         Ok(self.noted(charges, decided))
     }
 
     /// Fails if the gateways do not agree on the secret. Waits until the servers of these charges have all holds of `concurrency` of this
     /// process.
-    async fn prepare(&self, charges: &[Charge<'_>], until: Instant) -> Result<(), StoreError> {
+    async fn prepare(&self, charges: &[Charge<'_>], wait: Wait) -> Result<(), StoreError> {
         self.access.secret.check()?;
         if charges.iter().any(|charge| charge.limit.counts_running()) {
-            Box::pin(self.confirmed(charges, until)).await?;
+            Box::pin(self.confirmed(charges, wait.until)).await?;
         }
         Ok(())
     }

@@ -19,10 +19,10 @@ mod table;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
 use parking_lot::RwLock;
 use tidegate_core::Verdict;
+use tidegate_redis::Wait;
 
 pub(super) use lender::Lender;
 pub(super) use slice::Spent;
@@ -77,9 +77,9 @@ impl Leased {
         self: &Arc<Self>,
         charge: &Charge<'_>,
         checks: bool,
-        until: Instant,
+        wait: Wait,
     ) -> Result<Taken, StoreError> {
-        answer(until, || self.take(charge, checks, until)).await
+        answer(wait, || self.take(charge, checks, wait)).await
     }
 
     /// Returns the verdict on a charge by its slice or last refusal, if either decides. Spends no unit.
@@ -113,9 +113,9 @@ impl Leased {
     pub(super) async fn settle(
         self: &Arc<Self>,
         charge: &Charge<'_>,
-        until: Instant,
+        wait: Wait,
     ) -> Result<(), StoreError> {
-        let settled = answer(until, || self.end(charge, until)).await;
+        let settled = answer(wait, || self.end(charge, wait)).await;
         settled.map(drop)
     }
 
@@ -140,7 +140,7 @@ impl Leased {
 }
 
 /// Takes the next steps of a request until it has an answer.
-async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreError> {
+async fn answer(wait: Wait, next: impl Fn() -> Next) -> Result<Taken, StoreError> {
     loop {
         let mut watch = match next() {
             Next::Done(taken) => return Ok(taken),
@@ -149,7 +149,7 @@ async fn answer(until: Instant, next: impl Fn() -> Next) -> Result<Taken, StoreE
             Next::Wait(watch) => watch,
         };
         let answered = watch.wait_for(Option::is_some);
-        match tokio::time::timeout_at(until.into(), answered).await {
+        match tokio::time::timeout_at(wait.until.into(), answered).await {
             Ok(Ok(result)) => {
                 if let Some(Err(error)) = &*result {
                     return Err(error.clone());

@@ -128,7 +128,19 @@ impl RedisStore {
     /// Decides one request within the timeout: by the state in this process, by a cached refusal, by Redis, or by each limit's
     /// [`OnFailure`](crate::OnFailure).
     pub async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
-        self.modes.decide(charges).await
+        self.decide_within(charges, None).await
+    }
+
+    /// Decides one request like [`decide`](Self::decide), and waits for Redis for at most `within` if that is shorter than the timeout.
+    ///
+    /// A call that such a shorter wait ends does not count as a failure of Redis. One read of Redis's clock in the background, with the
+    /// whole timeout, counts in its place. So the circuit breaker opens only if Redis does not answer within the timeout.
+    pub async fn decide_within(
+        &self,
+        charges: &[Charge<'_>],
+        within: Option<Duration>,
+    ) -> Decision {
+        self.modes.decide(charges, within).await
     }
 
     /// Returns the outlook of each charge alone. Redis computes the outlook. For limits of [`Mode::Local`](crate::Mode::Local), this

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::HoldId;
+use tidegate_redis::Wait;
 
 use self::reserved::{How, Reserved};
 use super::exact::{Exact, Remembered};
@@ -50,26 +51,30 @@ pub(super) struct Modes {
 }
 
 impl Modes {
-    /// Decides one request within the timeout.
-    pub(super) async fn decide(&self, charges: &[Charge<'_>]) -> Decision {
-        let start = Instant::now();
+    /// Decides one request within the timeout, or within a shorter time.
+    pub(super) async fn decide(
+        &self,
+        charges: &[Charge<'_>],
+        within: Option<Duration>,
+    ) -> Decision {
+        let wait = Wait::new(self.timeout, within);
         if charges
             .iter()
             .all(|charge| charge.limit.mode() == Mode::Exact)
         {
-            self.decide_exactly(charges, start).await
+            self.decide_exactly(charges, wait).await
         } else {
-            self.decide_in_modes(charges, start).await
+            self.decide_in_modes(charges, wait).await
         }
     }
 
     /// Decides a request whose limits are all exact.
-    async fn decide_exactly(&self, charges: &[Charge<'_>], start: Instant) -> Decision {
-        match self.exact.decide(charges, start).await {
+    async fn decide_exactly(&self, charges: &[Charge<'_>], wait: Wait) -> Decision {
+        match self.exact.decide(charges, wait).await {
             Ok(decision) => decision,
             Err(error) => {
                 let mut decision = self.fallback.decide(charges, false);
-                decision.call = Some(failed(start, error));
+                decision.call = Some(failed(wait.start, error));
                 decision
             }
         }
@@ -90,7 +95,7 @@ impl Modes {
     }
 
     /// Decides a request whose limits are not all exact.
-    async fn decide_in_modes(&self, charges: &[Charge<'_>], start: Instant) -> Decision {
+    async fn decide_in_modes(&self, charges: &[Charge<'_>], wait: Wait) -> Decision {
         let now = crate::now();
         let mut decision = Decision {
             outcome: Outcome::Admitted,
@@ -102,7 +107,8 @@ impl Modes {
         };
         let exact = Part::of(charges, |charge| charge.limit.mode() == Mode::Exact);
         if let Remembered::Refused(refusal) =
-            self.exact.remembered(&exact.pick(charges), start, false)
+            self.exact
+                .remembered(&exact.pick(charges), wait.start, false)
         {
             exact.tell(refusal, &mut decision);
         }
@@ -115,7 +121,7 @@ impl Modes {
             unanswered,
             error,
         } = self
-            .reserve(charges, start, &mut decision, &mut reserved)
+            .reserve(charges, wait, &mut decision, &mut reserved)
             .await;
         if let Some(error) = error {
             let charges_here = unanswered.pick(charges);
@@ -129,19 +135,18 @@ impl Modes {
             } else {
                 unanswered.add(self.fallback.check(&charges_here), &mut decision);
             }
-            decision.call = Some(failed(start, error));
+            decision.call = Some(failed(wait.start, error));
         }
         if !exactly.0.is_empty() {
             let exact_charges = exactly.pick(charges);
             // Boxed, so that the future of a request without exact limits is small.
             match decision.outcome {
                 Outcome::Admitted => {
-                    let part = Box::pin(self.decide_exactly(&exact_charges, start)).await;
+                    let part = Box::pin(self.decide_exactly(&exact_charges, wait)).await;
                     exactly.tell(part, &mut decision);
                 }
                 Outcome::Refused => {
-                    let checked =
-                        self.check_exactly(&exactly, &exact_charges, start, &mut decision);
+                    let checked = self.check_exactly(&exactly, &exact_charges, wait, &mut decision);
                     Box::pin(checked).await;
                 }
                 Outcome::Unavailable => {}
@@ -157,16 +162,16 @@ impl Modes {
         &self,
         exactly: &Part,
         charges: &[Charge<'_>],
-        start: Instant,
+        wait: Wait,
         decision: &mut Decision,
     ) {
-        let checked = self.exact.check(charges, start).await;
+        let checked = self.exact.check(charges, wait).await;
         if checked.is_err() || self.exact.is_silent(charges) {
             exactly.add(self.fallback.check(charges), decision);
         }
         match checked {
             Ok(part) => exactly.add(part, decision),
-            Err(error) => decision.call = Some(failed(start, error)),
+            Err(error) => decision.call = Some(failed(wait.start, error)),
         }
     }
 
@@ -174,7 +179,7 @@ impl Modes {
     async fn reserve<'a>(
         &'a self,
         charges: &[Charge<'a>],
-        start: Instant,
+        wait: Wait,
         decision: &mut Decision,
         reserved: &mut Reserved<'a>,
     ) -> Undecided {
@@ -207,15 +212,15 @@ impl Modes {
                 Mode::Leased => {
                     if is_refused {
                         let verdict = self.leased.look(charge);
-                        if verdict.is_some() || !self.fallback.cache.claim_look(charge, start) {
+                        if verdict.is_some() || !self.fallback.cache.claim_look(charge, wait.start)
+                        {
                             decision.verdicts[index] = verdict;
                             continue;
                         }
                     }
-                    let until = start + self.timeout;
-                    let taken = self.leased.reserve(charge, is_refused, until).await;
+                    let taken = self.leased.reserve(charge, is_refused, wait).await;
                     if taken.as_ref().is_ok_and(|taken| taken.was_called) {
-                        let took = start.elapsed();
+                        let took = wait.start.elapsed();
                         // If a part was decided without the store, the whole was.
                         if !is_refused && decision.via != Via::Fallback {
                             decision.via = Via::Store;

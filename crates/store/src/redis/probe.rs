@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use tidegate_core::Mode;
-use tidegate_redis::{Gateways, Identity, LEAST_VERSION, Shard};
+use tidegate_redis::{Gateways, Identity, LEAST_VERSION, Shard, Wait};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -199,20 +199,20 @@ impl RedisStore {
     }
 
     async fn probe_limit(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let until = Instant::now() + self.access.timeout;
+        let wait = Wait::new(self.access.timeout, None);
         match charge.limit.mode() {
             Mode::Leased => {
                 let lender = Lender {
                     access: self.access.clone(),
                     identity: self.gateways.identity().clone(),
                 };
-                return lender.probe(charge, until).await;
+                return lender.probe(charge, wait).await;
             }
-            Mode::Synced => return self.modes.synced.probe(charge, until).await,
+            Mode::Synced => return self.modes.synced.probe(charge, wait).await,
             Mode::Exact | Mode::Local => {}
         }
         let charges = std::slice::from_ref(charge);
-        let decision = self.modes.exact.ask(charges, until).await?;
+        let decision = self.modes.exact.ask(charges, wait).await?;
         let Some(Some(verdict)) = decision.verdicts.first() else {
             return Ok(());
         };

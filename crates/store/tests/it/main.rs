@@ -28,6 +28,7 @@
 //! - `topologies`: users, sockets and sentinels; `topologies_cluster`, `_slots`, `_tls`: what their names say
 //! - `trouble`: lost scripts, values of the wrong type, URLs
 //! - `ways`: limits that block, and limits that are only observed
+//! - `within`: callers that wait for less than the timeout
 //! - `support`: what they share
 
 #![expect(
@@ -79,3 +80,4 @@ mod topologies_tls;
 mod trouble;
 mod turns;
 mod ways;
+mod within;

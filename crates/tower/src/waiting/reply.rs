@@ -28,7 +28,8 @@ impl Admission<'_> {
             return self.ask_at_once(memory, rule_charges);
         }
         if !self.holds {
-            let decision = self.store.decide(&charges(rule_charges)).await;
+            let charges = charges(rule_charges);
+            let decision = self.store.decide_within(&charges, self.within).await;
             return self.reply(rule_charges, decision);
         }
         let owned: Vec<_> = rule_charges
@@ -36,7 +37,7 @@ impl Admission<'_> {
             .map(|it| (it.limit.clone(), it.key, it.cost, it.origin))
             .collect();
         let (store, rules) = (self.store.clone(), self.rules.clone());
-        let address = self.sender.address;
+        let (address, within) = (self.sender.address, self.within);
         let asking = tokio::spawn(async move {
             let charged = || {
                 owned
@@ -50,7 +51,7 @@ impl Admission<'_> {
                 origin: *origin,
             });
             let charges: PerCharge<Charge<'_>> = charges.collect();
-            let decision = store.decide(&charges).await;
+            let decision = store.decide_within(&charges, within).await;
             Reply::new(&store, &rules, address, charged, decision)
         });
         // If the task panics, the request is treated as if the store had not answered.

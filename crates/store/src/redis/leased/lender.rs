@@ -1,10 +1,10 @@
 //! Calls of `lua/lease.lua`, each about one key.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_core::{Micros, Quota, Verdict};
-use tidegate_redis::{Answer, Identity, Word, with_deadline};
+use tidegate_redis::{Answer, Identity, Wait, Word, with_deadline};
 
 use super::super::access::Access;
 use super::super::decision_cache;
@@ -94,10 +94,10 @@ impl Lender {
         &self,
         budget: &LentKey,
         ask: &Ask,
-        until: Instant,
+        wait: Wait,
     ) -> Result<Answer<Lent>, StoreError> {
         let charge = budget.charge(ask.cost);
-        let answer = self.ask_guarded(budget, ask, until).await;
+        let answer = self.ask_guarded(budget, ask, wait).await;
         match &answer {
             Ok(answer) => {
                 let lent = &answer.content;
@@ -125,14 +125,14 @@ impl Lender {
         &self,
         budget: &LentKey,
         ask: &Ask,
-        until: Instant,
+        wait: Wait,
     ) -> Result<Answer<Lent>, StoreError> {
         self.access.secret.check()?;
         let shard = self.access.caller.server(&budget.key.tag)?;
         let call = |on_clock| self.call(budget, ask, on_clock);
-        match shard.in_flight.call(until, call).await {
+        match shard.in_flight.call(wait, call).await {
             // The late call had no effect. Its answer contains Redis's time, from which the next call computes its deadline.
-            Err(StoreError::Late) => shard.in_flight.call(until, call).await,
+            Err(StoreError::Late) => shard.in_flight.call(wait, call).await,
             answer => answer,
         }
     }
@@ -181,7 +181,7 @@ impl Lender {
     pub(in crate::redis) async fn probe(
         &self,
         charge: &Charge<'_>,
-        until: Instant,
+        wait: Wait,
     ) -> Result<(), StoreError> {
         let now = crate::now();
         let ask = Ask {
@@ -191,7 +191,7 @@ impl Lender {
             wanted: 1,
             ..Ask::default()
         };
-        let answer = self.ask_guarded(&self.budget(charge), &ask, until).await;
+        let answer = self.ask_guarded(&self.budget(charge), &ask, wait).await;
         answer.map(drop)
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MappedMutexGuard;
 use tidegate_core::{Quota, Verdict};
-use tidegate_redis::Answer;
+use tidegate_redis::{Answer, Wait};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -37,15 +37,10 @@ pub(super) enum Next {
 
 impl Leased {
     /// Spends from the slice, makes a call, or waits for a call that is under way.
-    pub(super) fn take(
-        self: &Arc<Self>,
-        charge: &Charge<'_>,
-        checks: bool,
-        until: Instant,
-    ) -> Next {
+    pub(super) fn take(self: &Arc<Self>, charge: &Charge<'_>, checks: bool, wait: Wait) -> Next {
         let key = charge.limit_key();
         let Some(mut entry) = self.entry(&key, charge) else {
-            return self.without_slice(charge, checks, until);
+            return self.without_slice(charge, checks, wait);
         };
         let (quota, request) = (charge.limit.quota(), (charge.cost, checks));
         let step = entry
@@ -54,7 +49,7 @@ impl Leased {
         match step {
             Step::Spent(verdict, spent, ask) => {
                 if let Some(ask) = ask {
-                    self.begin(key, entry, ask, Instant::now() + self.lender.access.timeout);
+                    self.begin(key, entry, ask, Wait::new(self.lender.access.timeout, None));
                 }
                 Next::Done(Taken {
                     verdict,
@@ -63,7 +58,7 @@ impl Leased {
                 })
             }
             Step::Decided(verdict) => Next::Done(unspent(verdict)),
-            Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, until)),
+            Step::Ask(ask) => Next::Asking(self.begin(key, entry, ask, wait)),
             Step::Wait => Next::Wait(entry.answer.clone()),
         }
     }
@@ -75,17 +70,17 @@ impl Leased {
     }
 
     /// Settles the slice of one key, and returns all its unspent units to Redis.
-    pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, until: Instant) -> Next {
+    pub(super) fn end(self: &Arc<Self>, charge: &Charge<'_>, wait: Wait) -> Next {
         let nothing = Charge { cost: 0, ..*charge };
         let key = charge.limit_key();
         let Some(mut entry) = self.entry(&key, charge) else {
-            return Next::Asking(self.ask_once(&nothing, false, until));
+            return Next::Asking(self.ask_once(&nothing, false, wait));
         };
         if entry.slice.is_asking() {
             return Next::Wait(entry.answer.clone());
         }
         let ask = entry.slice.end(self.number());
-        Next::Asking(self.begin(key, entry, ask, until))
+        Next::Asking(self.begin(key, entry, ask, wait))
     }
 
     /// Whether this gateway borrows slices of this key's limit.
@@ -138,8 +133,8 @@ impl Leased {
                 }
                 let budget = entry.budget.clone();
                 let ask = ask(&mut entry.slice, budget.limit.quota());
-                let until = Instant::now() + self.lender.access.timeout;
-                asking.push(self.begin(*key, entry, ask, until));
+                let wait = Wait::new(self.lender.access.timeout, None);
+                asking.push(self.begin(*key, entry, ask, wait));
             }
             for asking in asking {
                 // If the call failed, the slice remains lent until a later call settles it, or until it lapses.
@@ -167,7 +162,7 @@ impl Leased {
         key: LimitKey,
         mut entry: MappedMutexGuard<'_, Entry>,
         mut ask: Ask,
-        until: Instant,
+        wait: Wait,
     ) -> JoinHandle<Result<Taken, StoreError>> {
         if !self.is_leased(&key) {
             ask.wanted = 0;
@@ -178,10 +173,14 @@ impl Leased {
         drop(entry);
         let sent = clock::now();
         tokio::spawn(async move {
-            let answer = leased.lender.ask(&budget, &ask, until).await;
+            let answer = leased.lender.ask(&budget, &ask, wait).await;
             leased.note(&key, sent, &answer);
             let answer = answer.map(|answer| taken(&answer.content));
-            let result = answer.as_ref().map(drop).map_err(Clone::clone);
+            let result = match &answer {
+                // A waiting request may wait for longer than this call did, so it takes the next step.
+                Err(error) if !wait.explains(error) => Err(error.clone()),
+                _ => Ok(()),
+            };
             // Sending fails if no request waits, so its result is ignored.
             let _ = sender.send(Some(result));
             answer
@@ -203,7 +202,7 @@ impl Leased {
     }
 
     /// Decides a charge for whose key the table has no place.
-    fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, checks: bool, until: Instant) -> Next {
+    fn without_slice(self: &Arc<Self>, charge: &Charge<'_>, checks: bool, wait: Wait) -> Next {
         let (cache, now) = (&self.lender.access.cache, Instant::now());
         let patience = self.lender.access.timeout;
         match cache.of(charge, now) {
@@ -213,7 +212,7 @@ impl Leased {
             }
             Known::Exhausted | Known::Nothing => {}
         }
-        Next::Asking(self.ask_once(charge, checks, until))
+        Next::Asking(self.ask_once(charge, checks, wait))
     }
 
     /// Calls Redis without a slice, and borrows none.
@@ -221,7 +220,7 @@ impl Leased {
         self: &Arc<Self>,
         charge: &Charge<'_>,
         checks: bool,
-        until: Instant,
+        wait: Wait,
     ) -> JoinHandle<Result<Taken, StoreError>> {
         let (leased, budget) = (self.clone(), self.lender.budget(charge));
         let ask = Ask {
@@ -232,7 +231,7 @@ impl Leased {
             ..Ask::default()
         };
         tokio::spawn(async move {
-            let answer = leased.lender.ask(&budget, &ask, until).await;
+            let answer = leased.lender.ask(&budget, &ask, wait).await;
             answer.map(|answer| taken(&answer.content))
         })
     }

@@ -1,7 +1,7 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::{FixedWindow, Rate, TokenBucket};
-use tidegate_redis::{Identity, Shards};
+use tidegate_redis::{Identity, Shards, Wait};
 use tidegate_testkit::RedisServer;
 
 use super::super::access::Access;
@@ -56,7 +56,7 @@ async fn slices_of_others_are_no_debt() {
             ..Ask::default()
         };
         let budget = lender.budget(&charge(cost));
-        let answer = lender.ask(&budget, &ask, Instant::now() + TIMEOUT).await;
+        let answer = lender.ask(&budget, &ask, Wait::new(TIMEOUT, None)).await;
         answer.unwrap().content
     };
     for _ in 0..2 {
@@ -90,13 +90,13 @@ async fn a_full_table_is_exact_and_grows_no_further() {
         cost: 1,
         origin: None,
     };
-    let until = || Instant::now() + TIMEOUT;
+    let wait = || Wait::new(TIMEOUT, None);
     let mut calls = 0;
     for client in 0..150 {
         let (mut admitted, mut own) = (0, 0);
         for _ in 0..33 {
             let taken = leases
-                .reserve(&charge(client), false, until())
+                .reserve(&charge(client), false, wait())
                 .await
                 .unwrap();
             admitted += u64::from(taken.verdict.allowed);
@@ -130,8 +130,8 @@ async fn a_slice_is_not_spent_after_the_machine_has_slept() {
         origin: None,
     };
     let reserve = async || {
-        let until = Instant::now() + TIMEOUT;
-        let taken = leases.reserve(&charge, false, until).await.unwrap();
+        let wait = Wait::new(TIMEOUT, None);
+        let taken = leases.reserve(&charge, false, wait).await.unwrap();
         assert!(taken.verdict.allowed);
         taken.was_called
     };

@@ -3,7 +3,7 @@
 //! Answers to these calls are not cached for decisions. If Redis does not answer, [`Modes::peek_here`] returns the state of this process,
 //! which does not replace a verdict of Redis.
 
-use std::time::Instant;
+use tidegate_redis::Wait;
 
 use super::Modes;
 use crate::redis::script::caller::compensation::LONGEST;
@@ -36,8 +36,8 @@ impl Modes {
         let mut outlooks = Vec::with_capacity(charges.len());
         self.settle_leased(charges).await?;
         for charges in parts(charges) {
-            let until = Instant::now() + self.timeout;
-            let decision = self.exact.access.caller.look(charges, until).await?;
+            let wait = Wait::new(self.timeout, None);
+            let decision = self.exact.access.caller.look(charges, wait).await?;
             let verdicts = decision.verdicts.iter().flatten().copied();
             outlooks.extend(verdicts.map(|verdict| Outlook {
                 now: decision.now,
@@ -102,8 +102,8 @@ impl Modes {
     async fn settle_leased(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         for charge in charges {
             if charge.limit.mode() == Mode::Leased {
-                let until = Instant::now() + self.timeout;
-                self.leased.settle(charge, until).await?;
+                let wait = Wait::new(self.timeout, None);
+                self.leased.settle(charge, wait).await?;
             }
         }
         Ok(())

@@ -7,11 +7,11 @@ pub(in crate::redis) mod compensation;
 pub(in crate::redis) mod cross_slot;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_core::{HoldId, Micros, Verdict};
 use tidegate_redis::{
-    Answer, Batched, Batcher, Complaints, Question, Shard, Shards, Word, with_deadline,
+    Answer, Batched, Batcher, Complaints, Question, Shard, Shards, Wait, Word, with_deadline,
 };
 
 use super::Task;
@@ -75,12 +75,12 @@ impl Caller {
     pub(in crate::redis) async fn decide_at_once(
         &self,
         charges: &[Charge<'_>],
-        until: Instant,
+        wait: Wait,
     ) -> Option<Result<Answer<Decision>, StoreError>> {
         if !self.is_one(charges) {
             return None;
         }
-        match self.charge(charges, self.holding(), until).await {
+        match self.charge(charges, self.holding(), wait).await {
             Err(error) if error.is_moving() => None,
             answer => Some(answer),
         }
@@ -90,10 +90,10 @@ impl Caller {
     pub(in crate::redis) async fn look(
         &self,
         charges: &[Charge<'_>],
-        until: Instant,
+        wait: Wait,
     ) -> Result<Decision, StoreError> {
         let call = self.call(Task::Look, charges, self.holding(), HoldId(0));
-        Ok(self.run(call, until).await?.content)
+        Ok(self.run(call, wait).await?.content)
     }
 
     /// Resets the keys of charges, which share a slot. For a synced limit, the units that a gateway counts before its next exchange are
@@ -133,11 +133,11 @@ impl Caller {
         &self,
         charges: &[Charge<'_>],
         holding: Holding,
-        until: Instant,
+        wait: Wait,
     ) -> Result<Answer<Decision>, StoreError> {
         let hold = hold_of(charges);
         let call = self.call(Task::Decide, charges, holding, hold);
-        let answer = self.run(call, until).await;
+        let answer = self.run(call, wait).await;
         if let Err(error) = &answer {
             self.abandon(charges, hold, error);
         }
@@ -173,16 +173,16 @@ impl Caller {
     }
 
     /// Calls the script with the deadline `until`, if its server may be called.
-    async fn run(&self, call: Call, until: Instant) -> Result<Answer<Decision>, StoreError> {
+    async fn run(&self, call: Call, wait: Wait) -> Result<Answer<Decision>, StoreError> {
         let shard = self.server(&call.tag)?;
         let ask = |deadline| {
             let now = shard.in_flight.now().unwrap_or_else(crate::now);
             let words = call.arguments.at(now);
             self.decided(&call, words, deadline)
         };
-        match shard.in_flight.call(until, ask).await {
+        match shard.in_flight.call(wait, ask).await {
             // The late call charged no unit. Its answer contains Redis's time, from which the next call computes its deadline.
-            Err(StoreError::Late) => shard.in_flight.call(until, ask).await,
+            Err(StoreError::Late) => shard.in_flight.call(wait, ask).await,
             answer => answer,
         }
     }

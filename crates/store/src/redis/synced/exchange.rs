@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Micros, TallyCounts, TallyTotals};
-use tidegate_redis::{Answer, Word, deadline, slot_of_tag};
+use tidegate_redis::{Answer, Wait, Word, deadline, slot_of_tag};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -133,14 +133,14 @@ impl Synced {
             }
             let caller = self.access.caller.clone();
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let until = Instant::now() + self.access.timeout;
+            let wait = Wait::new(self.access.timeout, None);
             calls.under_way.spawn(async move {
                 let call = Call {
                     caller: &caller,
                     batch: &batch,
                     number,
                 };
-                let answer = call.exchange(until).await;
+                let answer = call.exchange(wait).await;
                 Ended { batch, answer }
             });
         }
@@ -187,7 +187,7 @@ impl Synced {
     pub(in crate::redis) async fn probe(
         &self,
         charge: &Charge<'_>,
-        until: Instant,
+        wait: Wait,
     ) -> Result<(), StoreError> {
         let gateway = Arc::new("probe".to_owned());
         let call = Call {
@@ -195,7 +195,7 @@ impl Synced {
             batch: &vec![Telling::nothing(charge, &gateway)],
             number: crate::now(),
         };
-        let answer = call.exchange(until).await?;
+        let answer = call.exchange(wait).await?;
         let mut totals = answer.content.totals.into_iter();
         totals.next().transpose().map(drop)
     }
@@ -222,19 +222,19 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn exchange(&self, until: Instant) -> Result<Answer<Exchanged>, StoreError> {
+    async fn exchange(&self, wait: Wait) -> Result<Answer<Exchanged>, StoreError> {
         let tag = self.tag();
         loop {
             let shard = self.caller.server(&tag)?;
             match shard
                 .in_flight
-                .call(until, |on_clock| self.tell(on_clock))
+                .call(wait, |on_clock| self.tell(on_clock))
                 .await
             {
                 // The late call had no effect. Its answer contains Redis's time, from which the next call computes its deadline.
-                Err(StoreError::Late) if Instant::now() < until => {}
+                Err(StoreError::Late) if Instant::now() < wait.until => {}
                 // A limit has two Redis keys per client. While they move to another node, the node may have only the first key.
-                Err(error) if error.is_moving() && Instant::now() + MOVING < until => {
+                Err(error) if error.is_moving() && Instant::now() + MOVING < wait.until => {
                     tokio::time::sleep(MOVING).await;
                 }
                 answer => return answer,

@@ -8,9 +8,8 @@
 
 mod group;
 
-use std::time::Instant;
-
 use tidegate_core::HoldId;
+use tidegate_redis::Wait;
 use tokio::task::JoinSet;
 
 use super::{Caller, Holding, Task};
@@ -43,15 +42,15 @@ impl Caller {
     pub(in crate::redis) async fn decide(
         &self,
         charges: &[Charge<'_>],
-        until: Instant,
+        wait: Wait,
     ) -> Result<Decided, StoreError> {
         if !self.is_one(charges) {
-            match self.take(charges, until).await {
+            match self.take(charges, wait).await {
                 Err(error) if error.is_moving() => {}
                 answer => return answer,
             }
         }
-        self.decide_by_key(charges, until).await
+        self.decide_by_key(charges, wait).await
     }
 
     /// Decides key by key, while a slot moves. Units held by requests with keys in several slots are not counted. If a later key refuses a
@@ -59,17 +58,17 @@ impl Caller {
     async fn decide_by_key(
         &self,
         charges: &[Charge<'_>],
-        until: Instant,
+        wait: Wait,
     ) -> Result<Decided, StoreError> {
         let groups = grouped(charges, Grouping::ByKey);
         let none = (Holding::None, HoldId(0));
-        let mut decided = self.ask(Task::Check, &groups, none, until).await?.0;
+        let mut decided = self.ask(Task::Check, &groups, none, wait).await?.0;
         let mut taken = Taken::new(self, &groups, HoldId(0), charges.len());
         for group in &groups {
             if decided.decision.outcome == Outcome::Refused {
                 return Ok(decided);
             }
-            let answer = self.charge(&group.charges, Holding::None, until).await?;
+            let answer = self.charge(&group.charges, Holding::None, wait).await?;
             decided.decision.outcome = answer.content.outcome;
             group.tell(&answer, &mut decided);
             let is_admitted = answer.content.outcome == Outcome::Admitted;
@@ -90,7 +89,7 @@ impl Caller {
     pub(in crate::redis) async fn check(
         &self,
         charges: &[Charge<'_>],
-        until: Instant,
+        wait: Wait,
     ) -> Result<Decided, StoreError> {
         let grouping = match self.is_one(charges) {
             true => Grouping::Whole,
@@ -98,11 +97,11 @@ impl Caller {
         };
         let groups = grouped(charges, grouping);
         let beside = (self.holding(), HoldId(0));
-        let checked = match self.ask(Task::Check, &groups, beside, until).await {
+        let checked = match self.ask(Task::Check, &groups, beside, wait).await {
             Err(error) if error.is_moving() => {
                 let groups = grouped(charges, Grouping::ByKey);
                 let none = (Holding::None, HoldId(0));
-                self.ask(Task::Check, &groups, none, until).await
+                self.ask(Task::Check, &groups, none, wait).await
             }
             answer => answer,
         };
@@ -110,12 +109,12 @@ impl Caller {
     }
 
     /// Takes holds in one round, and sends their ends afterwards.
-    async fn take(&self, charges: &[Charge<'_>], until: Instant) -> Result<Decided, StoreError> {
+    async fn take(&self, charges: &[Charge<'_>], wait: Wait) -> Result<Decided, StoreError> {
         let groups = grouped(charges, Grouping::BySlot);
         let hold = next_hold();
         let mut taken = Taken::new(self, &groups, hold, charges.len());
         let own = (Holding::Taken, hold);
-        let (mut decided, admitting) = self.ask(Task::Decide, &groups, own, until).await?;
+        let (mut decided, admitting) = self.ask(Task::Decide, &groups, own, wait).await?;
         let is_admitted = decided.decision.outcome == Outcome::Admitted;
         let verdicts = decided.decision.verdicts.iter_mut();
         for (index, verdict) in verdicts.enumerate() {
@@ -141,13 +140,13 @@ impl Caller {
         task: Task,
         groups: &[Group<'_>],
         (holding, hold): (Holding, HoldId),
-        until: Instant,
+        wait: Wait,
     ) -> Result<(Decided, Vec<bool>), StoreError> {
         let mut asking = JoinSet::new();
         for (index, group) in groups.iter().enumerate() {
             let call = self.call(task, &group.charges, holding, hold);
             let caller = self.clone();
-            asking.spawn(async move { (index, caller.run(call, until).await) });
+            asking.spawn(async move { (index, caller.run(call, wait).await) });
         }
         let count = groups.iter().map(|group| group.charges.len()).sum();
         let mut all = Decided {

@@ -1,12 +1,13 @@
 //! What follows decisions, in Lua and in Rust. What Redis did is replayed through the Rust algorithms, at the times that Redis
 //! reports. Every number of the decisions in between must be equal.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_core::{
     Budget, Calendar, CalendarWindow, Concurrency, FixedWindow, Hold, LeakyBucket, MAX_EXACT,
     Quota, Rate, SlidingWindowCounter, SlidingWindowLog, TokenBucket, decide,
 };
+use tidegate_redis::Wait;
 use tidegate_testkit::RedisServer;
 
 use super::*;
@@ -61,9 +62,9 @@ impl Account<'_> {
 
     /// Asks for so much, and returns whether it was admitted.
     async fn ask(&mut self, cost: u64) -> bool {
-        let until = Instant::now() + Duration::from_secs(5);
+        let wait = Wait::new(Duration::from_secs(5), None);
         let charges = [self.charge(cost)];
-        let answer = self.caller.decide_at_once(&charges, until).await;
+        let answer = self.caller.decide_at_once(&charges, wait).await;
         let decision = answer.unwrap().unwrap().content;
         let id = decision.sources[0].hold;
         let mut budgets = [self.budget(cost, id)];

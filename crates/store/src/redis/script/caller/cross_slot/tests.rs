@@ -1,6 +1,6 @@
 //! Late scripts that are sent again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_core::SlidingWindowLog;
 use tidegate_redis::Shards;
@@ -33,8 +33,8 @@ async fn a_script_that_finds_itself_late_by_another_clock_is_sent_once_more_and_
     for left in [2, 1, 0] {
         let in_flight = &caller.shards.of(&key.tag).unwrap().in_flight;
         in_flight.saw(1_000_000, Instant::now());
-        let until = Instant::now() + Duration::from_secs(5);
-        let answer = caller.decide_at_once(&charges, until).await;
+        let wait = Wait::new(Duration::from_secs(5), None);
+        let answer = caller.decide_at_once(&charges, wait).await;
         let decision = answer.unwrap().unwrap().content;
         assert_eq!(decision.outcome, Outcome::Admitted);
         assert_eq!(decision.verdicts[0].unwrap().remaining, left);
