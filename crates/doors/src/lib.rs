@@ -19,3 +19,6 @@ pub use rate_limit::{
     Call, CallDescriptor, CallError, Fact, HEALTH_CHECK, MAX_DESCRIPTORS, Reply, RpcBody,
     SHOULD_RATE_LIMIT, Status, StatusLimit, health_service, rate_limit_service, timeout,
 };
+
+/// The OpenAPI document of the JSON paths.
+pub const OPENAPI: &str = include_str!("../openapi.json");

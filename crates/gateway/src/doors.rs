@@ -17,13 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tidegate_doors::{Domains, HEALTH_CHECK, SHOULD_RATE_LIMIT, health_service};
-use tidegate_server::{
-    ClientBody, ConnectionInfo, Dropped, ListenerName, Overload, Pressure, RequestGuard,
-};
+use tidegate_server::{ClientBody, ConnectionInfo, Dropped, ListenerName, Pressure, RequestGuard};
 use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_tower::RateLimitLayer;
 use tokio::time::timeout;
@@ -178,7 +176,9 @@ impl Doors {
     fn only(&self, method: &Method, allowed: &'static str) -> Result<(), Problem> {
         match allowed.split(", ").any(|allowed| method == allowed) {
             true => Ok(()),
-            false => Err(Problem::method_not_allowed(HeaderValue::from_static(allowed))),
+            false => Err(Problem::method_not_allowed(HeaderValue::from_static(
+                allowed,
+            ))),
         }
     }
 }

@@ -15,18 +15,20 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::admin::{self, Admin};
+use crate::doors::receipts::Receipts;
 use crate::request::problem::Problem;
 use crate::runtime::background::{heartbeats, sweep};
 use crate::runtime::build::Runtime;
 use crate::runtime::reload::{Parts, Reloader, open};
 use crate::runtime::shared_secret::SharedSecret;
 use crate::runtime::snapshot::SharedSnapshot;
+use crate::runtime::sockets::listener_names;
 use crate::runtime::{Inherited, StartError, redis_outage, redis_watch};
 use crate::status::LiveStatus;
 use tidegate_config::{Secret, Settings, StoreSettings};
 use tidegate_net::descriptors;
 use tidegate_overrides::LiveOverrides;
-use tidegate_server::{Listener, ListenerName, Server, ServerParts, watch_memory};
+use tidegate_server::{Listener, Server, ServerParts, watch_memory};
 use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
 use tidegate_telemetry::metrics::GatewayMetrics;
 
@@ -51,6 +53,7 @@ const TOO_MANY_CONNECTIONS: Problem = Problem::new(
 #[derive(Debug)]
 pub struct Gateway {
     listeners: Vec<Listener>,
+    decisions: Option<Listener>,
     admin: TcpListener,
     status: Arc<LiveStatus>,
     admin_port: Arc<Admin>,
@@ -79,10 +82,12 @@ impl Gateway {
     /// The errors of [`start`](Self::start), or an inherited socket belongs to no address of `settings`.
     pub async fn start_with(settings: Settings, inherited: Inherited) -> Result<Self, StartError> {
         let named = settings.listen.iter().map(|listener| listener.address);
-        let named: Vec<_> = named.chain([settings.admin.address]).collect();
+        let (names, decisions) = listener_names(&settings);
+        let named = named.chain([settings.admin.address]);
+        let named: Vec<_> = named.chain(decisions.map(|name| name.address)).collect();
         inherited.all_among(&named)?;
-        let names = ListenerName::all(settings.listen.iter().map(|listener| listener.address));
         let listeners = open(names.into_iter(), &inherited).await?;
+        let decisions = open(decisions.into_iter(), &inherited).await?.pop();
         let admin = inherited.bind(settings.admin.address).await?;
         let secret = settings.secret.as_ref();
         let (store, hasher, shared_secret) = match &settings.store {
@@ -119,6 +124,7 @@ impl Gateway {
             request_ids: Arc::default(),
             overload: Arc::default(),
             overrides,
+            receipts: Arc::new(Receipts::new().map_err(|_| StartError::Random)?),
         };
         // Ports and Redis have taken their file descriptors by now. Client connections share the remaining descriptors.
         if let Some(misfit) = descriptors::shares().misfit(settings.max_connections) {
@@ -154,6 +160,7 @@ impl Gateway {
         let admin_port = Arc::new(admin_port.map_err(|_| StartError::Random)?);
         Ok(Self {
             listeners,
+            decisions,
             admin,
             status,
             admin_port,
@@ -174,6 +181,17 @@ impl Gateway {
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let sockets = self.listeners.iter().map(|listener| &listener.socket);
         sockets.map(TcpListener::local_addr).collect()
+    }
+
+    /// Returns the address of the listener for decisions. `None` if the configuration has no such listener.
+    ///
+    /// # Errors
+    ///
+    /// The system does not return the address of the socket.
+    pub fn decisions_address(&self) -> io::Result<Option<SocketAddr>> {
+        let decisions = self.decisions.as_ref();
+        let address = decisions.map(|listener| listener.socket.local_addr());
+        address.transpose()
     }
 
     /// Returns the address of the admin port.
@@ -230,7 +248,9 @@ impl Gateway {
                 );
             }
         });
-        for listener in self.listeners {
+        let receipts = runtime.receipts.clone();
+        tasks.spawn(async move { receipts.sweep().await });
+        for listener in self.listeners.into_iter().chain(self.decisions) {
             server.listen(listener);
         }
         *self.watches = current.load().watch(&runtime.metrics);
@@ -242,6 +262,7 @@ impl Gateway {
             self.stopping.send_replace(true);
         };
         tokio::join!(server.ended(), stop);
+        runtime.receipts.end_all();
         // Other gateways count the holds of this gateway until Redis has ended them.
         if timeout(LAST_PLACES, runtime.store.let_go()).await.is_err() {
             tracing::warn!(

@@ -13,6 +13,7 @@ mod admin;
 mod body;
 #[cfg(test)]
 mod documents;
+mod doors;
 mod forward;
 mod keys;
 mod outcome;

@@ -34,10 +34,10 @@ use crate::request::problem::{Problem, unmatched};
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
-use tidegate_telemetry::{Door, RequestOutcome};
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
+use tidegate_telemetry::{Door, RequestOutcome};
 use tidegate_telemetry::{RequestId, RequestIds};
 
 /// The parts that all requests share.

@@ -6,7 +6,9 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+};
 use tidegate_server::{ClientBody, ConnectionInfo};
 
 use super::ASK;

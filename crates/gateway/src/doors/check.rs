@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
 use http::{Request, Response, StatusCode};
 use serde::Serialize;
 use tidegate_core::Verdict;
@@ -17,7 +18,7 @@ use tidegate_telemetry::{Door, RequestId};
 use tidegate_tower::{Judged, LimitVerdict, RateLimitLayer, problem};
 
 use super::judgement::Asking;
-use super::question::{BadCheck, Ready};
+use super::question::Ready;
 use super::receipts::{NoReceipt, Receipts};
 use super::{Doors, json};
 use crate::body::Body;
@@ -58,18 +59,36 @@ pub(super) async fn check(
         head,
         peer: connection.peer().address,
     };
-    let answers = questions.into_iter().map(|(Ready { subject, question }, hold)| {
-        let receipts = &doors.receipts;
-        asking.judge(subject, question, None, move |judged, id| {
-            let mut result = result(subject.limits, judged, Some(id));
-            let held = judged.held.take().zip(hold);
-            result.receipt =
-                held.and_then(|(held, hold)| receipts.keep(held, Duration::from_secs(hold)));
-            result
-        })
-    });
-    let results = stream::iter(answers).buffered(AT_ONCE).collect().await;
+    let mut results = Vec::with_capacity(questions.len());
+    let mut running = FuturesOrdered::new();
+    for (ready, hold) in questions {
+        if running.len() == AT_ONCE {
+            results.extend(running.next().await);
+        }
+        running.push_back(decide(asking, &doors.receipts, ready, hold));
+    }
+    while let Some(result) = running.next().await {
+        results.push(result);
+    }
     Ok(written(&CheckReply { results }))
+}
+
+/// Decides one check. Keeps the admitted units for `hold` seconds, if the check holds units.
+async fn decide(
+    asking: Asking<'_>,
+    receipts: &Receipts,
+    ready: Ready<'_>,
+    hold: Option<u64>,
+) -> CheckResult {
+    let Ready { subject, question } = ready;
+    let judged = asking.judge(subject, question, None, |judged, id| {
+        let mut result = result(subject.limits, judged, Some(id));
+        let held = judged.held.take().zip(hold);
+        result.receipt =
+            held.and_then(|(held, hold)| receipts.keep(held, Duration::from_secs(hold)));
+        result
+    });
+    judged.await
 }
 
 /// Answers a call of `GET /v1/check`, which charges nothing.
@@ -107,7 +126,9 @@ fn by_query(query: &str) -> Result<Check, (&'static str, String)> {
             "route" => check.route = Some(value),
             "client" => check.client = Some(value),
             "cost" => {
-                let cost = value.parse().map_err(|_| bad("`cost` is no whole number"))?;
+                let cost = value
+                    .parse()
+                    .map_err(|_| bad("`cost` is no whole number"))?;
                 check.cost = Some(cost);
             }
             "per" => {
@@ -234,4 +255,3 @@ const TOO_MANY_HOLDS: Problem = Problem::new(
     "Too many receipts are open; settle some, or hold units for a shorter time.",
 )
 .retry_after(Duration::from_secs(1));
-

@@ -43,7 +43,9 @@ pub(super) enum BadCheck {
     Cost,
     #[error("`hold` is 1 to {MAX_HOLD} seconds")]
     Hold,
-    #[error("none of the limits holds units: `hold` is for `concurrency`, `count` and costs that answers tell")]
+    #[error(
+        "none of the limits holds units: `hold` is for `concurrency`, `count` and costs that answers tell"
+    )]
     NoHold,
     #[error("the limit `{0}` counts running requests, so the check needs `hold`")]
     NeedsHold(Box<str>),
@@ -85,7 +87,10 @@ impl Doors {
         if check.cost == Some(0) {
             return Err(BadCheck::Cost);
         }
-        if check.hold.is_some_and(|hold| !(1..=MAX_HOLD).contains(&hold)) {
+        if check
+            .hold
+            .is_some_and(|hold| !(1..=MAX_HOLD).contains(&hold))
+        {
             return Err(BadCheck::Hold);
         }
         let all = &subject.limits.policy().rules;
@@ -124,9 +129,12 @@ impl Doors {
             if !check.limits.is_empty() {
                 return Err(BadCheck::Subject);
             }
-            let route = stack.routes.named(name);
+            let route = stack.routes.find_value(|route| *route.name == **name);
             let route = route.ok_or_else(|| BadCheck::Route(name.clone()))?;
-            let metrics = route.doors.as_ref().map_or(&self.checks, |doors| &doors.check);
+            let metrics = route
+                .doors
+                .as_ref()
+                .map_or(&self.checks, |doors| &doors.check);
             let subject = Subject {
                 limits: &route.limits,
                 route: Some(&route.name),
@@ -191,7 +199,9 @@ impl<'c> Values<'c> {
                 ("host", "") => values.host = Some(text(value).ok_or_else(invalid)?),
                 ("header", name) if !name.is_empty() => {
                     let name = name.parse().map_err(|_| BadCheck::Part(part.clone()))?;
-                    values.headers.push((name, text(value).ok_or_else(invalid)?));
+                    values
+                        .headers
+                        .push((name, text(value).ok_or_else(invalid)?));
                 }
                 ("cookie", name) if !name.is_empty() => {
                     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, ';' | ',' | '"');
@@ -220,7 +230,13 @@ impl<'c> Values<'c> {
         let others = self.names.iter().map(String::as_str);
         let claims = Claims::of_texts(self.claims.iter().cloned());
         let name = check.client.as_deref();
-        Ok(Caller::introduced(clients, name, others, self.address, claims)?)
+        Ok(Caller::introduced(
+            clients,
+            name,
+            others,
+            self.address,
+            claims,
+        )?)
     }
 
     /// Checks that the check gives every value that a rule is counted per.
@@ -288,16 +304,25 @@ impl<'c> Values<'c> {
             let pairs = self.query.iter();
             let pairs = pairs.map(|(name, value)| format!("{}={}", escaped(name), escaped(value)));
             let target = format!("/?{}", pairs.collect::<Vec<_>>().join("&"));
-            let uri = target.parse().map_err(|_| BadCheck::Value("query".into()))?;
+            let uri = target
+                .parse()
+                .map_err(|_| BadCheck::Value("query".into()))?;
             *request.uri_mut() = uri;
         }
         let headers = request.headers_mut();
-        headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));
+        headers.extend(
+            self.headers
+                .into_iter()
+                .map(|(name, value)| (Some(name), value)),
+        );
         if let Some(host) = self.host {
             headers.insert(HOST, host);
         }
         if !self.cookies.is_empty() {
-            let cookies = self.cookies.iter().map(|(name, value)| format!("{name}={value}"));
+            let cookies = self
+                .cookies
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
             let cookies = cookies.collect::<Vec<_>>().join("; ");
             let value = text(&cookies).ok_or(BadCheck::Value("cookie".into()))?;
             headers.insert(COOKIE, value);

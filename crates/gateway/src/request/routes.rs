@@ -93,6 +93,11 @@ impl<T> Routes<T> {
         &self.routes[at].1
     }
 
+    /// Returns the first route whose value has this name.
+    pub(crate) fn find_value(&self, is: impl Fn(&T) -> bool) -> Option<&T> {
+        self.routes.iter().map(|(_, route)| route).find(|it| is(it))
+    }
+
     /// Returns the route of a request. A CORS preflight gets the route of the announced request if that route has `cors`. Otherwise the
     /// preflight is matched like any other OPTIONS request.
     pub(crate) fn of<B>(

@@ -12,23 +12,26 @@ use super::budgets::Budgets;
 use super::fixed;
 use super::limit_keys::LimitKeys;
 use super::snapshot::Snapshot;
+use super::sockets::listener_names;
 use super::start_error::StartError;
+use crate::doors::Doors;
+use crate::doors::receipts::Receipts;
 use crate::forward::{Forwarding, ReadHeaders};
 use crate::keys::jwks::Jwks;
 use crate::request::cors::Cors;
 use crate::request::health::Health;
 use crate::request::own_headers::OwnHeaders;
 use crate::request::routes::Routes;
-use crate::stack::{Route, Stack};
-use tidegate_config::Settings;
+use crate::stack::{DoorMetrics, Route, Stack};
 use tidegate_config::routes::RouteSettings;
+use tidegate_config::{DecisionsSettings, Settings};
 use tidegate_net::descriptors::DEFAULT_CONNECTIONS;
 use tidegate_overrides::LiveOverrides;
 use tidegate_server::{ConnectionSettings, ListenerName, Overload, Timeouts};
-use tidegate_telemetry::RequestIds;
 use tidegate_telemetry::access_log::AccessLog;
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
+use tidegate_telemetry::{Door, RequestIds};
 use tidegate_upstream::{Retries, Upstream};
 
 /// The parts that outlive every reload: the state of limits, and the counters.
@@ -42,6 +45,7 @@ pub(crate) struct Runtime {
     pub(crate) request_ids: Arc<RequestIds>,
     pub(crate) overload: Arc<Overload>,
     pub(crate) overrides: LiveOverrides,
+    pub(crate) receipts: Arc<Receipts>,
 }
 
 impl Runtime {
@@ -54,6 +58,9 @@ impl Runtime {
     ) -> Result<Snapshot, StartError> {
         let limit_keys = LimitKeys::of(&settings);
         let fixed = fixed::fingerprints(&settings);
+        let (names, door_name) = listener_names(&settings);
+        let door_tls = settings.decisions.as_ref();
+        let door_tls = door_tls.and_then(|it| it.listener.tls.clone());
         let previous = before.map_or(&[][..], |before| &before.jwks);
         let mut jwks = Vec::new();
         for settings in settings.jwks {
@@ -76,7 +83,10 @@ impl Runtime {
         let matched = matched_headers(&settings.routes);
         let unmatched = settings.unmatched;
         let routes = settings.routes.iter().map(|route| route.policy.clone());
-        let policies: Vec<Policy> = std::iter::once(unmatched.clone()).chain(routes).collect();
+        let mut policies: Vec<Policy> = std::iter::once(unmatched.clone()).chain(routes).collect();
+        // The limits of descriptors are in no route.
+        let of_doors = settings.decisions.as_ref().map(|it| it.policy.clone());
+        policies.extend(of_doors);
         let budgets = Budgets {
             policies,
             clients: Arc::new(settings.clients),
@@ -87,12 +97,30 @@ impl Runtime {
         let limits = budgets.limits();
         let limits: HashSet<_> = limits.iter().map(|limit| limit.id()).collect();
         self.store.memory().divide(limits.len());
-        let route_metrics = RouteMetrics::new(metrics, &unmatched.route, unmatched.rules.iter());
+        let route_metrics = RouteMetrics::new(
+            metrics,
+            &unmatched.route,
+            Door::Proxy,
+            unmatched.rules.iter(),
+        );
+        let has_doors = settings.decisions.is_some();
+        let unmatched_asks = has_doors.then(|| {
+            let rules = unmatched.rules.iter();
+            Arc::new(RouteMetrics::new(
+                metrics,
+                &unmatched.route,
+                Door::Ask,
+                rules,
+            ))
+        });
+        let doors = settings.decisions.zip(door_name);
+        let doors = doors.map(|(it, name)| Arc::new(self.doors(it, name, &budgets)));
         let stack = Stack {
             routes: Routes::new(&settings.routes, |route| {
-                self.route(route, &budgets, &upstreams, &matched)
+                self.route(route, &budgets, &upstreams, &matched, has_doors)
             }),
             unmatched_metrics: Arc::new(route_metrics),
+            unmatched_asks,
             access: unmatched.access.clone(),
             overrides: self.overrides.table.clone(),
             unmatched: self.limits(&budgets, unmatched, false),
@@ -109,13 +137,18 @@ impl Runtime {
             own_headers: OwnHeaders::of(&settings.response_headers),
             overload: self.overload.clone(),
         };
-        let names = ListenerName::all(settings.listen.iter().map(|listener| listener.address));
         let protections = settings.listen.into_iter().map(|listener| listener.tls);
+        let protections = protections.chain([door_tls]);
         let server = ConnectionSettings {
-            listeners: names.into_iter().zip(protections).collect(),
+            listeners: names
+                .into_iter()
+                .chain(door_name)
+                .zip(protections)
+                .collect(),
             max_connections: settings.max_connections.unwrap_or(DEFAULT_CONNECTIONS),
             max_connections_per_ip: settings.max_connections_per_ip,
             proxy_protocol: settings.proxy_protocol,
+            without_proxy_header: doors.as_ref().map(|doors| doors.listener),
             timeouts: Timeouts {
                 header: settings.timeouts.header,
                 idle: settings.timeouts.idle,
@@ -127,6 +160,7 @@ impl Runtime {
             stack,
             budgets,
             admin: settings.admin,
+            doors,
             server,
             max_memory: settings.max_memory,
             key_files: settings.key_files,
@@ -146,11 +180,19 @@ impl Runtime {
         budgets: &Budgets,
         upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
         matched: &[HeaderName],
+        has_doors: bool,
     ) -> Route {
         let (clients, rules) = (&budgets.clients, &settings.policy.rules);
         let reads_bodies = rules.iter().any(|rule| rule.cost.path().is_some());
-        let metrics = RouteMetrics::new(&self.metrics, &settings.policy.route, rules.iter());
-        let metrics = Arc::new(metrics);
+        let metrics = |door| {
+            let name = &settings.policy.route;
+            Arc::new(RouteMetrics::new(&self.metrics, name, door, rules.iter()))
+        };
+        let doors = has_doors.then(|| DoorMetrics {
+            ask: metrics(Door::Ask),
+            check: metrics(Door::Check),
+        });
+        let metrics = metrics(Door::Proxy);
         let forwarding = Forwarding {
             settings: settings.forward.clone(),
             upstream: upstreams[&settings.upstream.name].clone(),
@@ -169,6 +211,33 @@ impl Runtime {
             cors: settings.cors.as_ref().map(Cors::new),
             own_headers: OwnHeaders::of(&settings.forward.edits.response_headers),
             metrics,
+            doors,
+        }
+    }
+
+    fn doors(
+        &self,
+        settings: DecisionsSettings,
+        listener: ListenerName,
+        budgets: &Budgets,
+    ) -> Doors {
+        let policy = settings.policy;
+        let metrics = |door| {
+            let (name, rules) = (&policy.route, policy.rules.iter());
+            Arc::new(RouteMetrics::new(&self.metrics, name, door, rules))
+        };
+        let names = policy.rules.iter().enumerate();
+        Doors {
+            listener,
+            token: settings.token,
+            names: names
+                .map(|(index, rule)| (rule.limit.name().into(), index))
+                .collect(),
+            checks: metrics(Door::Check),
+            calls: metrics(Door::RateLimitService),
+            domains: settings.domains,
+            receipts: self.receipts.clone(),
+            limits: self.limits(budgets, policy, false),
         }
     }
 

@@ -60,7 +60,8 @@ impl LimitKeys {
     pub(crate) fn of(settings: &Settings) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         let routes = settings.routes.iter().map(|route| &route.policy);
-        for policy in routes.chain([&settings.unmatched]) {
+        let decisions = settings.decisions.as_ref().map(|it| &it.policy);
+        for policy in routes.chain([&settings.unmatched]).chain(decisions) {
             for rule in policy.rules.iter() {
                 let entry = all.iter_mut().find(|keys| keys.limit == rule.limit.name());
                 match entry {

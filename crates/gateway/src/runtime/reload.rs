@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::build::Runtime;
 use super::limit_keys;
 use super::snapshot::{SharedSnapshot, Snapshot};
-use super::sockets::Inherited;
+use super::sockets::{Inherited, listener_names};
 use super::start_error::StartError;
 use tidegate_config::{ConfigError, Fixed, Settings, Warning};
 use tidegate_net::descriptors;
@@ -111,7 +111,8 @@ impl Parts {
     async fn apply(&self, settings: Settings) -> Result<JoinSet<()>, StartError> {
         let before = self.current.load_full();
         let max_connections = settings.max_connections;
-        let names = ListenerName::all(settings.listen.iter().map(|listener| listener.address));
+        let (mut names, decisions) = listener_names(&settings);
+        names.extend(decisions);
         let added = names
             .iter()
             .filter(|name| before.server.protection(**name).is_none());

@@ -14,16 +14,19 @@ use tokio::task::JoinSet;
 
 use super::budgets::Budgets;
 use super::limit_keys::LimitKeys;
+use crate::doors::{Call, Doors};
 use crate::keys::jwks::{self, Jwks};
 use crate::keys::{certificate_watch, files};
+use crate::request::health::Health;
 use crate::request::record::Ended;
-use crate::stack::Stack;
+use crate::stack::{Begun, Stack};
 use tidegate_config::{AdminSettings, DenyFile, KeyFile};
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{
     ClientBody, ConnectionInfo, ConnectionSettings, Dropped, ListenerName, RefusedHead,
     RequestGuard, Service, UnparsedHead,
 };
+use tidegate_telemetry::Door;
 use tidegate_telemetry::metrics::GatewayMetrics;
 use tidegate_upstream::Upstream;
 
@@ -36,6 +39,8 @@ pub(crate) struct Snapshot {
     pub(crate) stack: Stack,
     pub(crate) budgets: Budgets,
     pub(crate) admin: AdminSettings,
+    /// The listener for decisions, if the configuration has one.
+    pub(crate) doors: Option<Arc<Doors>>,
     pub(crate) server: ConnectionSettings,
     pub(crate) max_memory: Option<u64>,
     pub(crate) key_files: Vec<KeyFile>,
@@ -81,6 +86,40 @@ impl Snapshot {
     }
 }
 
+impl AsRef<Stack> for Snapshot {
+    fn as_ref(&self) -> &Stack {
+        &self.stack
+    }
+}
+
+/// A request that has begun, by the part that answers it.
+enum Begin {
+    Request(Begun),
+    Call(Arc<Doors>, Call),
+    Health(Arc<Health>, ConnectionInfo, RequestGuard),
+}
+
+impl Snapshot {
+    fn begin(
+        &self,
+        request: Request<ClientBody>,
+        connection: ConnectionInfo,
+        guard: RequestGuard,
+    ) -> Begin {
+        if let Some(doors) = &self.doors
+            && doors.listener == connection.listener()
+        {
+            let call = doors.begin(&self.stack, request, connection, guard);
+            return Begin::Call(doors.clone(), call);
+        }
+        let health = self.stack.health.as_ref();
+        match health.filter(|health| health.takes(&request)) {
+            Some(health) => Begin::Health(health.clone(), connection, guard),
+            None => Begin::Request(self.stack.begin(request, connection, guard, Door::Proxy)),
+        }
+    }
+}
+
 impl Service for Snapshot {
     type Body = Ended;
 
@@ -102,16 +141,12 @@ impl Service for Snapshot {
         connection: ConnectionInfo,
         guard: RequestGuard,
     ) -> impl Future<Output = Result<Response<Ended>, Dropped>> + Send {
-        let health = self.stack.health.as_ref();
-        let health = health.filter(|health| health.takes(&request)).cloned();
-        let begun = match health {
-            Some(health) => Err((health, connection, guard)),
-            None => Ok(self.stack.begin(request, connection, guard)),
-        };
+        let begun = self.begin(request, connection, guard);
         async move {
             match begun {
-                Ok(begun) => self.stack.answer(begun).await,
-                Err((health, connection, _guard)) => {
+                Begin::Request(begun) => self.stack.answer(begun).await,
+                Begin::Call(doors, call) => Box::pin(doors.answer(self, call)).await,
+                Begin::Health(health, connection, _guard) => {
                     let drains = *connection.drain().borrow();
                     let (overload, clients) = (&self.stack.overload, &self.stack.clients);
                     let response = health.answer(drains, overload, clients).await;

@@ -7,6 +7,17 @@ use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
 use super::start_error::StartError;
+use tidegate_config::Settings;
+use tidegate_server::ListenerName;
+
+/// Returns the names of the listeners of a configuration, and the name of the listener for decisions.
+pub(crate) fn listener_names(settings: &Settings) -> (Vec<ListenerName>, Option<ListenerName>) {
+    let decisions = settings.decisions.as_ref().map(|it| it.listener.address);
+    let addresses = settings.listen.iter().map(|listener| listener.address);
+    let mut names = ListenerName::all(addresses.chain(decisions));
+    let decisions = decisions.and_then(|_| names.pop());
+    (names, decisions)
+}
 
 /// Sockets that were open before the process began, as systemd passes them (`LISTEN_FDS`).
 ///

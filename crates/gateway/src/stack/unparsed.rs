@@ -39,7 +39,7 @@ impl Stack {
             None,
             self.access_log.clone(),
             self.unmatched_metrics.clone(),
-            guard,
+            Some(guard),
         );
         let context = RequestContext::new(connection.peer());
         request.extensions_mut().insert(context);

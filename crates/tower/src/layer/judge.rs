@@ -31,7 +31,7 @@ impl Enforced {
     /// Decides a question: charges all its parts, or none.
     pub(super) async fn judge(&self, question: Question, within: Option<Duration>) -> Judged {
         let mut admission = self.admission(question.caller.address().into());
-        let _ = within; // TODO
+        admission.within = within;
         let (holds, count) = (question.holds, question.parts.len());
         let (parts, budgets, mut decided, plan) = self.assess_question(question);
         let (held, verdicts) = match self.part_charges(&mut decided, plan.as_ref(), &parts, budgets)
