@@ -114,6 +114,8 @@ pub struct StatusLimit {
     pub remaining: u64,
     /// The time until all units are free, or until the request would be admitted, in microseconds.
     pub reset: u64,
+    /// The time until all units are free, in microseconds.
+    pub free: u64,
 }
 
 impl Call {

@@ -9,7 +9,7 @@ mod ask;
 mod check;
 mod judgement;
 mod question;
-mod rate_limit;
+pub(crate) mod rate_limit;
 pub(crate) mod receipts;
 
 use std::collections::HashMap;
@@ -32,6 +32,7 @@ use crate::request::problem::Problem;
 use crate::request::record::Ended;
 use crate::stack::{Begun, Stack};
 use ask::AskAnswer;
+use rate_limit::refunds::Refunds;
 use receipts::Receipts;
 
 /// The path of questions by proxies.
@@ -61,6 +62,7 @@ pub(crate) struct Doors {
     /// The counters of calls of the `RateLimitService`.
     pub(crate) calls: Arc<RouteMetrics>,
     pub(crate) receipts: Arc<Receipts>,
+    pub(crate) refunds: Arc<Refunds>,
 }
 
 /// A request to the listener that has begun.
@@ -151,7 +153,7 @@ impl Doors {
                 Ok(response.map(Body::rpc))
             }
             CHECK if [Method::GET, Method::HEAD].contains(method) => {
-                check::look(self, stack, &request).await
+                check::look(self, stack, &request, connection).await
             }
             CHECK => {
                 self.only(method, "GET, HEAD, POST")?;

@@ -12,7 +12,7 @@ use tidegate_tower::{Hasher, WaitQueues};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::admin::{self, Admin};
 use crate::doors::receipts::Receipts;
@@ -40,6 +40,9 @@ const LAST_LINES: Duration = Duration::from_secs(3);
 const LAST_SPANS: Duration = Duration::from_secs(2);
 /// The longest time that a stopping gateway waits for the end of a reload that has already begun.
 const LAST_RELOAD: Duration = Duration::from_secs(1);
+
+/// The time between two searches for holds of other programs whose time is over.
+const LATE_HOLDS: Duration = Duration::from_secs(1);
 
 /// The answer on a connection that the gateway refuses, because too many connections are open or memory is short.
 const TOO_MANY_CONNECTIONS: Problem = Problem::new(
@@ -125,6 +128,7 @@ impl Gateway {
             overload: Arc::default(),
             overrides,
             receipts: Arc::new(Receipts::new().map_err(|_| StartError::Random)?),
+            refunds: Arc::default(),
         };
         // Ports and Redis have taken their file descriptors by now. Client connections share the remaining descriptors.
         if let Some(misfit) = descriptors::shares().misfit(settings.max_connections) {
@@ -248,8 +252,14 @@ impl Gateway {
                 );
             }
         });
-        let receipts = runtime.receipts.clone();
-        tasks.spawn(async move { receipts.sweep().await });
+        let (receipts, refunds) = (runtime.receipts.clone(), runtime.refunds.clone());
+        tasks.spawn(async move {
+            loop {
+                sleep(LATE_HOLDS).await;
+                receipts.end_late();
+                refunds.end_late();
+            }
+        });
         for listener in self.listeners.into_iter().chain(self.decisions) {
             server.listen(listener);
         }
@@ -263,6 +273,7 @@ impl Gateway {
         };
         tokio::join!(server.ended(), stop);
         runtime.receipts.end_all();
+        runtime.refunds.end_all();
         // Other gateways count the holds of this gateway until Redis has ended them.
         if timeout(LAST_PLACES, runtime.store.let_go()).await.is_err() {
             tracing::warn!(

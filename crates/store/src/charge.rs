@@ -123,6 +123,13 @@ impl Limit {
         self.made()
     }
 
+    /// Gives the numbers that callers set for themselves budgets of their own, beside the limit's budgets.
+    #[must_use]
+    pub fn of_caller(mut self) -> Self {
+        self.budget = "+own".to_owned();
+        self.made()
+    }
+
     /// Makes each request hold its cost until the request ends. A hold that is neither ended nor renewed for `lease` us is charged.
     #[must_use]
     pub fn reserving(mut self, lease: Micros) -> Self {

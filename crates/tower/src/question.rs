@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::Request;
 use tidegate_core::MAX_EXACT;
-use tidegate_store::{Holds, PerCharge};
+use tidegate_store::{Holds, Limit, PerCharge};
 
 use crate::Decided;
 use tidegate_identity::Caller;
@@ -51,6 +51,8 @@ pub struct QuestionPart {
     pub request: Arc<Request<()>>,
     /// The cost, at least 1. `None` for the rule's own cost.
     pub cost: Option<u64>,
+    /// The limit that is charged. `None` for the rule's limit, with the quota of the caller's plan.
+    pub limit: Option<Arc<Limit>>,
 }
 
 /// The decision on a question.
@@ -63,6 +65,8 @@ pub struct Judged {
     /// For each part of the question, the index of its verdict in the decision. `None` if no limit was charged for the part: the caller is
     /// exempt, or its plan is unlimited.
     pub verdicts: PerCharge<Option<usize>>,
+    /// For each part of the question, its [own limit](QuestionPart::limit).
+    pub limits: Vec<Option<Arc<Limit>>>,
 }
 
 /// Units that a decision has set aside. When the value is dropped, the reserved units are charged.
@@ -84,6 +88,13 @@ impl HeldUnits {
     /// `concurrency` charges nothing.
     pub fn settle(mut self, cost: Option<u64>) {
         self.end(cost);
+    }
+
+    /// Ends the holds. Each limit charges the units that it has reserved, less the `units` that are given back.
+    pub fn give_back(mut self, units: u64) {
+        self.is_settled = true;
+        self.holds
+            .settle(|_, reserved| reserved.saturating_sub(units));
     }
 
     fn end(&mut self, cost: Option<u64>) {

@@ -42,7 +42,7 @@ pub(super) async fn check(
     };
     let mut questions = Vec::with_capacity(call.checks.len());
     for (index, check) in call.checks.iter().enumerate() {
-        match doors.question(stack, check) {
+        match doors.question(stack, check, connection.peer().address.ip()) {
             Ok(ready) => questions.push((ready, check.hold)),
             Err(why) => {
                 let text = format!("checks[{index}]: {why}");
@@ -96,10 +96,12 @@ pub(super) async fn look(
     doors: &Doors,
     stack: &Stack,
     request: &Request<ClientBody>,
+    connection: &ConnectionInfo,
 ) -> Result<Response<Body>, Problem> {
     let query = request.uri().query().unwrap_or_default();
     let ready = by_query(query).and_then(|check| {
-        let ready = doors.question(stack, &check);
+        let asker = connection.peer().address.ip();
+        let ready = doors.question(stack, &check, asker);
         ready.map_err(|why| (why.error(), why.to_string()))
     });
     match ready {

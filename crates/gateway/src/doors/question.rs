@@ -80,10 +80,11 @@ impl Doors {
         &'a self,
         stack: &'a Stack,
         check: &Check,
+        asker: IpAddr,
     ) -> Result<Ready<'a>, BadCheck> {
         let (subject, rules) = self.subject(stack, check)?;
         let values = Values::read(check)?;
-        let caller = values.caller(&stack.clients, check)?;
+        let caller = values.caller(&stack.clients, check, asker)?;
         if check.cost == Some(0) {
             return Err(BadCheck::Cost);
         }
@@ -110,6 +111,7 @@ impl Doors {
             caller: None,
             request: request.clone(),
             cost: check.cost,
+            limit: None,
         });
         let question = Question {
             caller,
@@ -226,7 +228,7 @@ impl<'c> Values<'c> {
         Ok(values)
     }
 
-    fn caller(&self, clients: &Clients, check: &Check) -> Result<Caller, BadCheck> {
+    fn caller(&self, clients: &Clients, check: &Check, asker: IpAddr) -> Result<Caller, BadCheck> {
         let others = self.names.iter().map(String::as_str);
         let claims = Claims::of_texts(self.claims.iter().cloned());
         let name = check.client.as_deref();
@@ -236,6 +238,7 @@ impl<'c> Values<'c> {
             others,
             self.address,
             claims,
+            asker,
         )?)
     }
 

@@ -10,12 +10,10 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand;
 use parking_lot::Mutex;
 use tidegate_tower::HeldUnits;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// The most receipts that are open at a time.
 pub(super) const MAX_OPEN: usize = 100_000;
-/// The time between two searches for receipts whose time is over.
-const SWEEP: Duration = Duration::from_secs(1);
 
 /// The receipts of this gateway.
 #[derive(Debug)]
@@ -85,17 +83,14 @@ impl Receipts {
         Ok(())
     }
 
-    /// Ends receipts whose time is over, until the future is dropped.
-    pub(crate) async fn sweep(&self) {
-        loop {
-            sleep(SWEEP).await;
-            let now = Instant::now();
-            let over: Vec<_> = {
-                let mut open = self.open.lock();
-                open.extract_if(|_, open| open.until <= now).collect()
-            };
-            drop(over);
-        }
+    /// Ends receipts whose time is over.
+    pub(crate) fn end_late(&self) {
+        let now = Instant::now();
+        let late: Vec<_> = {
+            let mut open = self.open.lock();
+            open.extract_if(|_, open| open.until <= now).collect()
+        };
+        drop(late);
     }
 
     /// Ends all receipts: the gateway stops, and their reserved units are charged.

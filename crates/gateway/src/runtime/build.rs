@@ -15,6 +15,7 @@ use super::snapshot::Snapshot;
 use super::sockets::listener_names;
 use super::start_error::StartError;
 use crate::doors::Doors;
+use crate::doors::rate_limit::refunds::Refunds;
 use crate::doors::receipts::Receipts;
 use crate::forward::{Forwarding, ReadHeaders};
 use crate::keys::jwks::Jwks;
@@ -46,6 +47,7 @@ pub(crate) struct Runtime {
     pub(crate) overload: Arc<Overload>,
     pub(crate) overrides: LiveOverrides,
     pub(crate) receipts: Arc<Receipts>,
+    pub(crate) refunds: Arc<Refunds>,
 }
 
 impl Runtime {
@@ -237,6 +239,7 @@ impl Runtime {
             calls: metrics(Door::RateLimitService),
             domains: settings.domains,
             receipts: self.receipts.clone(),
+            refunds: self.refunds.clone(),
             limits: self.limits(budgets, policy, false),
         }
     }

@@ -1,6 +1,6 @@
 //! Makes callers from names such as `api_key:acme`.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use super::{Caller, Client, ClientSource, Clients, Credentials};
 use crate::Claims;
@@ -119,7 +119,8 @@ impl Caller {
     }
 
     /// Returns the caller of a question by another program, which has verified all names itself: the client with this `name`, the `others`
-    /// of its names, its address and its claims.
+    /// of its names, its address and its claims. If the program names neither a client nor an address, logs show the address of the program,
+    /// `asker`. Access lists do not apply to `asker`.
     ///
     /// # Errors
     ///
@@ -130,6 +131,7 @@ impl Caller {
         others: impl IntoIterator<Item = &'n str>,
         address: Option<IpAddr>,
         claims: Claims,
+        asker: IpAddr,
     ) -> Result<Self, UnknownClient> {
         let at =
             address.map(|address| Self::at(address::network(address, 128), clients.ipv6_prefix));
@@ -143,8 +145,8 @@ impl Caller {
             }
             (None, Some(at)) => at,
             (None, None) => {
-                let nobody = Client::Ip(Ipv4Addr::UNSPECIFIED.into());
-                Self::only(nobody.clone(), nobody, None)
+                let asker = Client::Ip(asker);
+                Self::only(asker.clone(), asker, None)
             }
         };
         for name in others {

@@ -53,6 +53,7 @@ impl Enforced {
             // A hold that nobody settles later ends here, with the reserved units as its cost.
             held: held.map(HeldUnits::new).filter(|_| holds),
             verdicts,
+            limits: parts.into_iter().map(|part| part.limit).collect(),
         }
     }
 
@@ -78,6 +79,7 @@ impl Enforced {
             decided,
             held: None,
             verdicts,
+            limits: parts.into_iter().map(|part| part.limit).collect(),
         }
     }
 
@@ -130,7 +132,7 @@ impl Enforced {
         &'a self,
         decided: &mut Decided,
         plan: Option<&'a ClientPlan>,
-        parts: &[QuestionPart],
+        parts: &'a [QuestionPart],
         budgets: Vec<PartBudget>,
     ) -> Option<PartCharges<'a>> {
         if decided.denied_by().is_some() {
@@ -142,13 +144,14 @@ impl Enforced {
         for (part, budget) in parts.iter().zip(budgets) {
             let rule = &self.policy.rules[part.rule];
             let applies = !budget.is_exempt && (!is_refused || part.rule < self.policy.always);
-            let limit = rule.limit_for(plan).filter(|_| applies);
+            let limit = part.limit.as_ref().or(rule.limit_for(plan));
+            let limit = limit.filter(|_| applies);
             let Some(limit) = limit else {
                 indices.push(None);
                 continue;
             };
             let cost = part.cost.or(rule.cost.at_first()).unwrap_or(1);
-            let same = |it: &RuleCharge<'_>| it.index == part.rule && it.key == budget.key;
+            let same = |it: &RuleCharge<'_>| it.limit.id() == limit.id() && it.key == budget.key;
             let index = match charges.iter().position(same) {
                 Some(index) => {
                     charges[index].cost = charges[index].cost.saturating_add(cost);
