@@ -26,6 +26,8 @@ pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
+    /// The listener for decisions, if there is one.
+    pub(crate) decisions: Option<SocketAddr>,
     reloader: Reloader,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
@@ -53,6 +55,7 @@ impl TestGateway {
         let gateway = Gateway::start(plan).await.unwrap();
         let addresses = gateway.addresses().unwrap();
         let admin = gateway.admin_address().unwrap();
+        let decisions = gateway.decisions_address().unwrap();
         let reloader = gateway.reloader();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(gateway.run(async {
@@ -65,6 +68,7 @@ impl TestGateway {
             address: addresses[0],
             addresses,
             admin,
+            decisions,
             reloader,
             stop,
             running,
