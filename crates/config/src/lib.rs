@@ -140,7 +140,7 @@ fn parse_after(
         return Err(source.refuse(vec![problem]));
     }
     let file = yaml::read(&source, hints::unknown_key)
-        .map_err(|problem| source.refuse(unknown::beside(problem, &source)))?;
+        .map_err(|problem| source.refuse(unknown::beside(problem, &source, &schema())))?;
     file::check(&file, &source, &env, before)
 }
 

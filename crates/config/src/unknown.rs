@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use crate::hints;
 
-/// Returns `first`, the mistake at which reading stopped. If it is an unknown key, adds all other unknown keys.
-pub(crate) fn beside(first: Problem, source: &Source<'_>) -> Vec<Problem> {
-    let mut problems = unknown_keys(source);
+/// Returns `first`, the mistake at which reading stopped. If it is an unknown key, adds all other unknown keys. `schema` has the allowed
+/// keys.
+pub(crate) fn beside(first: Problem, source: &Source<'_>, schema: &Value) -> Vec<Problem> {
+    let mut problems = unknown_keys(source, schema);
     let start = |problem: &Problem| problem.place.map(|place| (place.line, place.column));
     let all = problems.len();
     problems.retain(|problem| start(problem) != start(&first));
@@ -22,17 +23,16 @@ pub(crate) fn beside(first: Problem, source: &Source<'_>) -> Vec<Problem> {
 }
 
 /// Returns all unknown keys, or none if the text is not YAML.
-fn unknown_keys(source: &Source<'_>) -> Vec<Problem> {
+fn unknown_keys(source: &Source<'_>, schema: &Value) -> Vec<Problem> {
     let Ok(keys) = crate::yaml::read::<Keys>(source, |_, _| None) else {
         return Vec::new();
     };
-    let schema = crate::schema();
     let mut walk = Walk {
-        schema: &schema,
+        schema,
         source,
         unknown: Vec::new(),
     };
-    walk.check(&keys, &[&schema]);
+    walk.check(&keys, &[schema]);
     walk.unknown
 }
 
@@ -111,7 +111,7 @@ mod tests {
     /// Returns the places of all unknown keys.
     fn unknown(text: &str) -> Vec<(usize, usize)> {
         let source = Source::new("gateway.yaml", text);
-        let problems = unknown_keys(&source);
+        let problems = unknown_keys(&source, &crate::schema());
         let places = problems.iter().filter_map(|problem| problem.place);
         places.map(|place| (place.line, place.column)).collect()
     }

@@ -20,6 +20,8 @@ use tidegate_telemetry::traces::TraceSettings;
 mod bounds;
 #[path = "config/broken.rs"]
 mod broken;
+#[path = "config/decisions.rs"]
+mod decisions;
 #[path = "config/deployment.rs"]
 mod deployment;
 #[path = "config/files.rs"]

@@ -174,8 +174,15 @@ pub(crate) fn check(
         fixed::unchanged(&mut check, file, &settings.fixed, before);
     }
     match settings {
-        Some(settings) if check.problems.is_empty() => Ok((settings, source.warn(check.warnings))),
-        _ => Err(source.refuse(check.problems).naming(check.files)),
+        Some(settings) if check.problems.is_empty() && check.errors_of_files.is_empty() => {
+            let mut warnings = source.warn(check.warnings);
+            warnings.extend(check.warnings_of_files);
+            Ok((settings, warnings))
+        }
+        _ => {
+            let error = source.refuse(check.problems);
+            Err(error.and(check.errors_of_files).naming(check.files))
+        }
     }
 }
 
@@ -200,8 +207,9 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let (store, shared) = store::store(check, file.store.as_ref());
     let secret = store::secret(check, file.secret.as_ref(), store.as_ref());
     let claims = &callers.claims;
-    let (limits, mut rules) = limits::limits(check, written, clients, &sources, claims, shared);
+    let (mut limits, mut rules) = limits::limits(check, written, clients, &sources, claims, shared);
     limits::plans::plans(check, file.plans.as_ref(), &plans, written, &mut rules);
+    let files = decisions::files::read(check, decisions, shared, &mut limits, &mut rules);
     listeners::untrusted_proxy(check, file.listen.as_ref(), clients, &listen, &rules);
     listeners::unasked_certificates(check, clients, &listen);
     admin::open_admin(check, file.admin.as_ref(), admin.as_ref());
@@ -218,12 +226,14 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
         rules: always.into(),
         answers,
     };
+    let version = version(&[check.source.text, &files.texts]);
+    let charged = (&*limits, &rules);
     let door = decisions::decisions(
         check,
         decisions,
         door,
-        &limits,
-        &rules,
+        files,
+        charged,
         &access,
         &unmatched.answers,
     );
@@ -258,7 +268,10 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     );
     let health = health(check, file.health.as_ref(), &routes);
     upstreams::unused_upstreams(check, &upstreams);
-    limits::unused_limits(check, written, file.listed_limits());
+    // The listener for decisions can charge every limit.
+    if decisions.is_none() {
+        limits::unused_limits(check, written, file.listed_limits());
+    }
     limits::plans::unused_plans(check, file.plans.as_ref(), clients);
     let per_ip = file.max_connections_per_ip.as_ref();
     let max_connections = check.read_some(file.max_connections.as_ref());
@@ -275,7 +288,7 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
         overrides_file: overrides_file.clone(),
     };
     Some(Settings {
-        version: version(check.source.text),
+        version,
         fixed,
         listen,
         admin,
@@ -306,9 +319,9 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     })
 }
 
-/// Returns a hash of a text, in 16 hexadecimal digits.
-fn version(text: &str) -> String {
-    let digest = digest(&SHA256, text.as_bytes());
+/// Returns a hash of texts, in 16 hexadecimal digits.
+fn version(texts: &[&str]) -> String {
+    let digest = digest(&SHA256, texts.concat().as_bytes());
     let start = digest.as_ref().first_chunk();
     let start = start.map_or(0, |start| u64::from_be_bytes(*start));
     format!("{start:016x}")

@@ -344,9 +344,27 @@ pub(crate) fn rules_of(
             check.refuse(Problem::new(scalar.place, message));
             continue;
         }
+        if let Some(rule) = rule {
+            without_descriptor(check, scalar, rule, whose);
+        }
         list.extend(rule.clone());
     }
     list
+}
+
+/// Refuses a limit per parts of a descriptor in a list for requests, because requests have no descriptor.
+fn without_descriptor(check: &mut Check<'_>, scalar: &Scalar<LimitName>, rule: &Rule, whose: &str) {
+    let mut per = rule.per.iter();
+    if let Some(part) = per.find(|per| matches!(per, Per::Descriptor(_))) {
+        let message = format!(
+            "{whose} lists the limit `{}`, which is counted per `{part}`",
+            scalar.raw
+        );
+        let problem = Problem::new(scalar.place, message);
+        check.refuse(problem.note(
+            "requests have no descriptor: list the limit under `domains` of `decisions`, or count it per another part",
+        ));
+    }
 }
 
 /// Returns the name and the rule of a limit. Refuses a name that no limit has.

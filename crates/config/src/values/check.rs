@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::yaml::{MAX_PROBLEMS, Place, Problem, Source, Unfilled, Why, expand};
+use crate::yaml::{
+    ConfigError, MAX_PROBLEMS, Place, Problem, Source, Unfilled, Warning, Why, expand,
+};
 
 use crate::values::value::word::FilePath;
 use crate::values::value::{Scalar, Value};
@@ -25,6 +27,10 @@ pub(crate) struct Check<'a> {
     pub(crate) warnings: Vec<Problem>,
     /// The files that the gateway reads, by their paths in the part of the configuration that has been checked so far.
     pub(crate) files: BTreeSet<PathBuf>,
+    /// The errors of other files that belong to the configuration.
+    pub(crate) errors_of_files: Vec<ConfigError>,
+    /// The warnings of these files.
+    pub(crate) warnings_of_files: Vec<Warning>,
 }
 
 impl fmt::Debug for Check<'_> {
@@ -45,6 +51,8 @@ impl<'a> Check<'a> {
             problems: Vec::new(),
             warnings: Vec::new(),
             files: BTreeSet::new(),
+            errors_of_files: Vec::new(),
+            warnings_of_files: Vec::new(),
         }
     }
 }
@@ -58,6 +66,15 @@ impl Check<'_> {
     /// Adds a warning.
     pub(crate) fn warn(&mut self, problem: Problem) {
         self.warnings.push(problem);
+    }
+
+    /// Adds the errors and the warnings of another file, which belongs to the configuration.
+    pub(crate) fn add_file(&mut self, file: Check<'_>) {
+        if !file.problems.is_empty() {
+            self.errors_of_files.push(file.source.refuse(file.problems));
+        }
+        let warnings = file.source.warn(file.warnings);
+        self.warnings_of_files.extend(warnings);
     }
 
     /// Refuses a name that is not defined. The error lists the defined names. If no name is defined, the error has the text in `none` as

@@ -18,6 +18,16 @@ impl ConfigError {
         Self { files, ..self }
     }
 
+    /// Adds the errors of other files, after the errors of this file.
+    pub(crate) fn and(self, others: Vec<Self>) -> Self {
+        let texts = std::iter::once(self.text).chain(others.into_iter().map(|error| error.text));
+        let texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
+        Self {
+            text: texts.join("\n\n"),
+            files: self.files,
+        }
+    }
+
     /// Returns the files that the configuration names and the gateway reads. A change of such a file may remove the error.
     pub const fn files(&self) -> &BTreeSet<PathBuf> {
         &self.files
