@@ -39,7 +39,7 @@ pub(crate) struct RateLimitService {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DescriptorMatch")]
 pub(crate) struct WrittenEntry {
-    /// The keys that a descriptor must have, and no others, each with its value: `*` is any value, and `foo*` any value that begins with
+    /// The keys that a descriptor must have, and no others, each with its value. `*` is any value, and `foo*` any value that begins with
     /// foo.
     #[serde(rename = "match")]
     pub(crate) keys: Spanned<Named<Scalar<DescriptorValue>, DescriptorKey>>,

@@ -67,8 +67,8 @@ pub(crate) fn read(
             }
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        // `key` is an ordinary word in these files, so messages may show its lines.
-        let source = Source::open(&name, text);
+        // The file may be no file of ratelimit, and hold secrets. So errors of the form hide the same lines as errors of a configuration.
+        let source = Source::new(&name, text);
         let written: RatelimitFile = match crate::yaml::read(&source, |_, _| None) {
             Ok(written) => written,
             Err(problem) => {
@@ -78,6 +78,7 @@ pub(crate) fn read(
                 continue;
             }
         };
+        let source = Source::of_descriptors(&name, text);
         // In these files, `${NAME}` is text like any other.
         let mut reader = Reader {
             check: Check::new(&source, &|_| None),

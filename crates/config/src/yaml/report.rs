@@ -179,6 +179,8 @@ pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
     /// Whether the source may contain secrets, so that messages show no text of it.
     pub(crate) is_secret: bool,
+    /// Whether values of the key `key` are no secrets.
+    has_plain_keys: bool,
     /// The lines of the text.
     pub(crate) lines: Vec<&'a str>,
     /// For each line, whether messages may show it. Computed when the first message needs it.
@@ -192,6 +194,7 @@ impl<'a> Source<'a> {
             name,
             text,
             is_secret: false,
+            has_plain_keys: false,
             lines: text.lines().collect(),
             shown: OnceCell::new(),
         }
@@ -205,11 +208,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Makes a source without secrets, so that messages may show every line.
-    pub(crate) fn open(name: &'a str, text: &'a str) -> Self {
-        let source = Self::new(name, text);
-        let shown = OnceCell::from(vec![true; source.lines.len()]);
-        Self { shown, ..source }
+    /// Makes a source in which the key `key` is an ordinary name, so that messages may show its lines.
+    pub(crate) fn of_descriptors(name: &'a str, text: &'a str) -> Self {
+        Self {
+            has_plain_keys: true,
+            ..Self::new(name, text)
+        }
     }
 
     /// Returns the line with this number, counted from 1. Returns an empty text if the source has fewer lines.
@@ -276,7 +280,8 @@ impl<'a> Source<'a> {
         if self.is_secret || problem.hides_line {
             return false;
         }
-        let shown = self.shown.get_or_init(|| secrets::shown(&self.lines));
+        let shown = || secrets::shown_of(&self.lines, self.has_plain_keys);
+        let shown = self.shown.get_or_init(shown);
         // The place of an error may be after the last line.
         shown.get(place.line - 1).copied().unwrap_or(true)
     }

@@ -15,20 +15,17 @@ fn decisions(service: &str, more: &str) -> String {
 
 /// The target of a descriptor that is written as `key=value key=value`.
 fn target<'s>(settings: &'s Settings, domain: &str, descriptor: &str) -> Option<&'s Target> {
-    let entries: Vec<_> = descriptor
-        .split(' ')
-        .map(|entry| entry.split_once('=').unwrap())
-        .collect();
-    let decisions = settings.decisions.as_ref().unwrap();
-    decisions.domains.of(domain)?.target(&entries)
+    let entries = descriptor.split(' ').map(|entry| entry.split_once('='));
+    let entries: Option<Vec<_>> = entries.collect();
+    let decisions = settings.decisions.as_ref()?;
+    decisions.domains.of(domain)?.target(&entries?)
 }
 
 /// The limits of a descriptor: name, quota, and parts that it is counted per.
 fn limits(settings: &Settings, domain: &str, descriptor: &str) -> Vec<String> {
-    let rules = &settings.decisions.as_ref().unwrap().policy.rules;
     let target = target(settings, domain, descriptor);
     let indices = target.iter().flat_map(|target| &target.rules);
-    let rules = indices.map(|index| &rules[*index]);
+    let rules = indices.filter_map(|index| settings.decisions.as_ref()?.policy.rules.get(*index));
     let text = |rule: &tidegate_tower::Rule| {
         let per: Vec<_> = rule.per.iter().map(Per::to_string).collect();
         let quota = rule.limit.quota();

@@ -59,6 +59,16 @@ pub(super) fn shown(lines: &[&str]) -> Vec<bool> {
     shown
 }
 
+/// Returns the lines that may be shown, like [`shown`]. With `has_plain_keys`, the values of the key `key` are no secrets.
+pub(super) fn shown_of(lines: &[&str], has_plain_keys: bool) -> Vec<bool> {
+    if !has_plain_keys {
+        return shown(lines);
+    }
+    let lines = lines.iter().map(|line| line.replacen("key:", "k:", 1));
+    let lines: Vec<_> = lines.collect();
+    shown(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// Whether a text contains a key of [`SECRETS`], perhaps mistyped, or an `@`, which may follow a password. Compares whole words, and parts
 /// of words between `_`.
 pub(super) fn may_be_secret(text: &str) -> bool {
