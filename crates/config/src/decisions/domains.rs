@@ -176,11 +176,9 @@ fn countable(
             .note(allowed),
         });
     }
-    if rule.limit.lease().is_some() {
-        let message = format!("the limit `{name}` holds units until a request ends");
+    if rule.count.is_some() {
+        let message = format!("the limit `{name}` charges by the status of an answer");
         let problem = Problem::new(scalar.place, message);
-        check.refuse(problem.note(
-            "the end of a request is unknown here: list a limit without `concurrency`, `count` and costs in answers",
-        ));
+        check.refuse(problem.note("calls have no answers: list a limit without `count`"));
     }
 }

@@ -105,6 +105,9 @@ pub(super) fn announce(gateway: &Gateway) -> io::Result<()> {
     for address in gateway.addresses()? {
         tracing::info!(%address, "listening");
     }
+    if let Some(address) = gateway.decisions_address()? {
+        tracing::info!(%address, "decisions: /v1/check, /v1/settle, /v1/ask, /v1/openapi.json, and Envoy's RateLimitService");
+    }
     tracing::info!(address = %gateway.admin_address()?, "admin port: / (status page), /status.json, /healthz, /readyz, /metrics, /config, /clients, /overrides, /why");
     Ok(())
 }

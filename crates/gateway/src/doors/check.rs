@@ -101,7 +101,7 @@ pub(super) async fn look(
     let query = request.uri().query().unwrap_or_default();
     let ready = by_query(query).and_then(|check| {
         let asker = connection.peer().address.ip();
-        let ready = doors.question(stack, &check, asker);
+        let ready = doors.looking(stack, &check, asker);
         ready.map_err(|why| (why.error(), why.to_string()))
     });
     match ready {

@@ -82,6 +82,31 @@ impl Doors {
         check: &Check,
         asker: IpAddr,
     ) -> Result<Ready<'a>, BadCheck> {
+        let ready = self.looking(stack, check, asker)?;
+        let parts = ready.question.parts.iter();
+        let rules = &ready.subject.limits.policy().rules;
+        let mut rules = parts.map(|part| &rules[part.rule]);
+        if check.hold.is_none() {
+            // A place is held until the request ends, so a check without a hold would be admitted in vain.
+            let running = rules.find(|rule| rule.limit.quota().lease().is_some());
+            return match running {
+                Some(rule) => Err(BadCheck::NeedsHold(rule.limit.name().into())),
+                None => Ok(ready),
+            };
+        }
+        match rules.any(Rule::can_hold) {
+            true => Ok(ready),
+            false => Err(BadCheck::NoHold),
+        }
+    }
+
+    /// Makes the question of a check that charges nothing.
+    pub(super) fn looking<'a>(
+        &'a self,
+        stack: &'a Stack,
+        check: &Check,
+        asker: IpAddr,
+    ) -> Result<Ready<'a>, BadCheck> {
         let (subject, rules) = self.subject(stack, check)?;
         let values = Values::read(check)?;
         let caller = values.caller(&stack.clients, check, asker)?;
@@ -97,13 +122,6 @@ impl Doors {
         let all = &subject.limits.policy().rules;
         for rule in rules.iter().map(|index| &all[*index]) {
             values.suffice(rule, &caller, check, subject.route.is_some())?;
-            if check.hold.is_none() && rule.limit.quota().lease().is_some() {
-                return Err(BadCheck::NeedsHold(rule.limit.name().into()));
-            }
-        }
-        let mut rules_of_check = rules.iter().map(|index| &all[*index]);
-        if check.hold.is_some() && !rules_of_check.any(Rule::can_hold) {
-            return Err(BadCheck::NoHold);
         }
         let request = values.request()?;
         let parts = rules.into_iter().map(|rule| QuestionPart {

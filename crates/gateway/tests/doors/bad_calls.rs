@@ -111,7 +111,12 @@ async fn a_wrong_check_in_a_batch_keeps_all_from_being_charged() {
     let call = json!({ "checks": [good, good, { "limits": ["nope"] }] });
     let (status, answer) = doors.call("/v1/check", &call).await;
     assert_eq!(status, 400);
-    assert!(answer["detail"].as_str().unwrap().starts_with("checks[2]: "));
+    assert!(
+        answer["detail"]
+            .as_str()
+            .unwrap()
+            .starts_with("checks[2]: ")
+    );
     let looked = doors.look("limit=calls&client=user_id:7").await;
     assert_eq!(looked["limits"][0]["remaining"], 3);
     doors.stop().await;
@@ -171,8 +176,18 @@ async fn other_kinds_methods_and_paths_are_refused() {
     let doors = Doors::start("", YAML).await;
     for (method, path, headers, status) in [
         (Method::POST, "/v1/check", &[][..], 415),
-        (Method::POST, "/v1/check", &[("content-type", "text/plain")], 415),
-        (Method::PUT, "/v1/check", &[("content-type", "application/json")], 405),
+        (
+            Method::POST,
+            "/v1/check",
+            &[("content-type", "text/plain")],
+            415,
+        ),
+        (
+            Method::PUT,
+            "/v1/check",
+            &[("content-type", "application/json")],
+            405,
+        ),
         (Method::GET, "/v1/settle", &[], 405),
         (Method::POST, "/v1/openapi.json", &[], 405),
         (Method::GET, "/v1/nothing", &[], 404),

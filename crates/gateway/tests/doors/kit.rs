@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::{Answer, Client, RedisServer, Upstream, body};
 
 use crate::support::TestGateway;
-pub(crate) use crate::support::asking::{
-    LONG, json_of, page, sample, sample_becomes, send, send_body, until,
-};
+pub(crate) use crate::support::asking::{LONG, json_of, sample, send, send_body, until};
 
 /// The path of Envoy's calls.
 pub(crate) const SHOULD_RATE_LIMIT: &str =
@@ -61,7 +59,7 @@ impl Doors {
         Self {
             client: Client::new(gateway.address),
             program: Client::new(door).knows("x-refused-status"),
-            envoy: Client::h2(door),
+            envoy: Client::h2(door).knows("grpc-status").knows("grpc-message"),
             gateway,
         }
     }

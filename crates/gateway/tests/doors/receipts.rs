@@ -85,7 +85,10 @@ async fn forged_receipts_and_those_of_other_gateways_settle_nothing() {
         let doors = Doors::start("", &format!("{store}{YAML}")).await;
         let other = Doors::start("", &format!("{store}{YAML}")).await;
         let check = json!({ "limits": ["running"], "client": "user_id:7", "hold": 600 });
-        let receipt = doors.check(check).await["receipt"].as_str().unwrap().to_owned();
+        let receipt = doors.check(check).await["receipt"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let (gateway, id) = receipt.split_once('-').unwrap();
         let forged = format!("{gateway}-{}", "0".repeat(32));
         let reversed: String = id.chars().rev().collect();
@@ -98,7 +101,11 @@ async fn forged_receipts_and_those_of_other_gateways_settle_nothing() {
             (&format!("{}-{id}", "f".repeat(16)), "other_gateway"),
         ] {
             let result = doors.settle(text, None).await;
-            assert_eq!((&result["settled"], &result["error"]), (&json!(false), &json!(error)), "{text}");
+            assert_eq!(
+                (&result["settled"], &result["error"]),
+                (&json!(false), &json!(error)),
+                "{text}"
+            );
         }
         let result = other.settle(&receipt, None).await;
         assert_eq!(result["error"], "other_gateway");
@@ -116,7 +123,10 @@ async fn a_late_receipt_has_charged_what_was_reserved() {
     on_both_stores(async |store| {
         let doors = Doors::start("", &format!("{store}{YAML}")).await;
         let check = json!({ "limits": ["tokens", "running"], "client": "user_id:7", "hold": 1 });
-        let receipt = doors.check(check).await["receipt"].as_str().unwrap().to_owned();
+        let receipt = doors.check(check).await["receipt"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         until("the place is free again", async || {
             let looked = doors.look("limit=running&client=user_id:7").await;
             looked["limits"][0]["remaining"] == 2

@@ -1,0 +1,104 @@
+//! What log, metrics and the status page have of decisions for others.
+
+use serde_json::{Value, json};
+
+use crate::kit::*;
+use crate::support::GatewayProcess;
+
+const DOMAINS: &str =
+    "rate_limit_service: { domains: { edge: [{ match: { user: \"*\" }, limits: [per-user] }] } }";
+
+const YAML: &str = "
+store: memory
+trusted_proxies: [127.0.0.1]
+limits:
+  calls: { fixed_window: { limit: 1, window: 31d } }
+  seen: { fixed_window: { limit: 1, window: 31d }, action: observe }
+  per-user: { fixed_window: { limit: 1, window: 31d }, per: [\"descriptor:user\"] }
+routes: [{ name: all, path: /**, upstream: UPSTREAM, limits: [calls] }]
+";
+
+#[tokio::test]
+async fn each_door_has_its_label_in_the_metrics() {
+    let doors = Doors::start(DOMAINS, YAML).await;
+    for _ in 0..2 {
+        doors
+            .check(json!({ "limits": ["calls"], "client": "ip:192.0.2.1" }))
+            .await;
+        doors
+            .check(json!({ "route": "all", "client": "ip:192.0.2.2" }))
+            .await;
+        doors
+            .ask(&[("x-forwarded-uri", "/"), ("x-forwarded-for", "192.0.2.3")])
+            .await;
+        doors
+            .rate_limit(rate_limit_call("edge", vec![descriptor(&[("user", "a")])]))
+            .await;
+        doors.client.get("/").await;
+    }
+    for (route, door) in [
+        ("none", "check"),
+        ("all", "check"),
+        ("all", "ask"),
+        ("none", "rate_limit_service"),
+    ] {
+        for (outcome, status) in [("admitted", "2xx"), ("limited", "4xx")] {
+            let labels = format!(
+                "route=\"{route}\",outcome=\"{outcome}\",status=\"{status}\",door=\"{door}\""
+            );
+            let name = format!("tidegate_requests_total{{{labels}}}");
+            assert_eq!(sample(doors.gateway.admin, &name).await, 1, "{name}");
+        }
+    }
+    let forwarded = "tidegate_requests_total{route=\"all\",outcome=\"forwarded\",status=\"2xx\"}";
+    assert_eq!(sample(doors.gateway.admin, forwarded).await, 1);
+    let refused =
+        "tidegate_decisions_total{limit=\"calls\",verdict=\"refused\",decided_by=\"store\"}";
+    assert_eq!(sample(doors.gateway.admin, refused).await, 4);
+    doors.stop().await;
+}
+
+#[tokio::test]
+async fn an_observed_limit_refuses_no_question() {
+    let doors = Doors::start("", YAML).await;
+    for _ in 0..3 {
+        let result = doors
+            .check(json!({ "limits": ["seen"], "client": "ip:192.0.2.1" }))
+            .await;
+        assert_eq!(result["admitted"], true);
+    }
+    let name =
+        "tidegate_decisions_total{limit=\"seen\",verdict=\"would_refuse\",decided_by=\"store\"}";
+    assert_eq!(sample(doors.gateway.admin, name).await, 2);
+    doors.stop().await;
+}
+
+#[tokio::test]
+async fn the_access_log_has_a_line_per_decision() {
+    let upstream = tidegate_testkit::Upstream::ok();
+    let yaml = YAML.replace("UPSTREAM", &upstream.url());
+    let process =
+        GatewayProcess::start(&format!("decisions: {{ listen: 127.0.0.1:0 }}\n{yaml}")).await;
+    let line = process.process.wait_for_line("decisions", LONG).await;
+    let door = crate::support::logged_address(&line);
+    let program = tidegate_testkit::Client::new(door);
+    let call = json!({ "checks": [
+        { "limits": ["calls"], "client": "ip:192.0.2.1" },
+        { "limits": ["calls"], "client": "ip:192.0.2.1" },
+    ] });
+    let headers = [("content-type", "application/json")];
+    let text = tidegate_testkit::body::full(call.to_string());
+    let answer = send_body(&program, http::Method::POST, "/v1/check", &headers, text).await;
+    let results = json_of(&answer)["results"].clone();
+    for (nth, outcome, status) in [(0, "admitted", 200), (1, "limited", 429)] {
+        let id = results[nth]["request_id"].as_str().unwrap();
+        let line = process.process.wait_for_line(id, LONG).await;
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["door"], "check");
+        assert_eq!(line["outcome"], outcome);
+        assert_eq!(line["status"], status);
+        assert_eq!(line["client"], "ip:192.0.2.1");
+        assert_eq!(line["peer"], "127.0.0.1");
+        assert_eq!(line["path"], "/v1/check");
+    }
+}
