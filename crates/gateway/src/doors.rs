@@ -20,6 +20,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use prometheus_client::metrics::counter::Counter;
 use tidegate_doors::{Domains, HEALTH_CHECK, SHOULD_RATE_LIMIT, health_service};
 use tidegate_server::{ClientBody, ConnectionInfo, Dropped, ListenerName, Pressure, RequestGuard};
 use tidegate_telemetry::metrics::RouteMetrics;
@@ -63,6 +64,10 @@ pub(crate) struct Doors {
     pub(crate) calls: Arc<RouteMetrics>,
     pub(crate) receipts: Arc<Receipts>,
     pub(crate) refunds: Arc<Refunds>,
+    /// The counters of descriptors without a limit, by domain.
+    pub(crate) unmatched: HashMap<Box<str>, Counter>,
+    /// The counter of descriptors of domains that the configuration does not have.
+    pub(crate) unknown_domain: Counter,
 }
 
 /// A request to the listener that has begun.

@@ -110,6 +110,7 @@ pub struct GatewayMetrics {
     upstreams: UpstreamFamilies,
     reloads: ReloadMetrics,
     unknown_keys: Counter,
+    unmatched_descriptors: ByLabel<Arc<str>, Counter>,
     unknown_plans: Arc<UnknownPlans>,
     body_costs: Family<BodyCostLabels, Counter>,
     key_files: Words,
@@ -177,6 +178,11 @@ impl GatewayMetrics {
                 "Requests with an API key that is not listed",
             ),
             unknown_plans: Arc::new(UnknownPlans::new(&mut registrar)),
+            unmatched_descriptors: registrar.add_family(
+                "unmatched_descriptors",
+                "domain",
+                "Descriptors of RateLimitService calls for which no limit is configured",
+            ),
             body_costs: registrar.add(
                 "body_costs",
                 "Answers whose bodies are to say what their requests cost, by whether they did",
@@ -306,6 +312,11 @@ impl GatewayMetrics {
     /// Returns the metrics of the key set at `url`.
     pub fn jwks(&self, url: &Arc<str>) -> JwksMetrics {
         self.jwks.of(url)
+    }
+
+    /// Returns the counter of descriptors in this domain for which no limit is configured.
+    pub fn unmatched_descriptors(&self, domain: &str) -> Counter {
+        self.unmatched_descriptors.get(domain.into())
     }
 
     /// Returns the counters of traces.

@@ -1,4 +1,4 @@
-//! Reloads the configuration of a running gateway at SIGHUP, and when its file changes. If a reload was refused, a change of a file that
+//! Reloads the configuration of a running gateway at SIGHUP, and when its file changes, or a file that is part of it. If a reload was refused, a change of a file that
 //! the refused configuration names causes another reload.
 
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
 pub(super) struct Reloads {
     path: PathBuf,
     hangups: Signal,
-    // The stamps of the watched files at the last load. The configuration's file is always watched. After a refused reload, other files
-    // that the refused configuration names are watched, too.
+    // The stamps of the watched files at the last load. The configuration's file and the files that are part of it are always watched.
+    // After a refused reload, other files that the refused configuration names are watched, too.
     loaded: Stamps,
     // The stamps of the same files at the last check.
     last_check: Stamps,
@@ -59,6 +59,8 @@ impl Reloads {
     /// Reloads at each SIGHUP and at each change of a watched file, until the future is dropped.
     pub(super) async fn follow(mut self, reloader: Reloader) -> ! {
         let mut every = tokio::time::interval(EVERY);
+        let stamps = self.loaded.clone();
+        self.watch(&stamps, &reloader, None);
         loop {
             let cause = tokio::select! {
                 _ = self.hangups.recv() => Cause::Signal,
@@ -85,12 +87,14 @@ impl Reloads {
         files.map(|path| (path.clone(), Stamp::of(path))).collect()
     }
 
-    /// Watches the configuration and the files that an error names. `stamps` were read before the load, so that a change during the load
+    /// Watches the configuration, the files that are part of it, and the files that an error names. `stamps` were read before the load, so that a change during the load
     /// causes another load.
-    fn watch(&mut self, stamps: &Stamps, error: Option<&ReloadError>) {
+    fn watch(&mut self, stamps: &Stamps, reloader: &Reloader, error: Option<&ReloadError>) {
         let named = error.into_iter().flat_map(ReloadError::files);
         let mut loaded = Stamps::new();
-        for path in std::iter::once(&*self.path).chain(named) {
+        let parts = reloader.files();
+        let parts = parts.iter().map(PathBuf::as_path);
+        for path in std::iter::once(&*self.path).chain(parts).chain(named) {
             let before = stamps.get(path).copied();
             loaded.insert(path.to_owned(), before.unwrap_or_else(|| Stamp::of(path)));
         }
@@ -105,7 +109,7 @@ impl Reloads {
         let path = self.path.clone();
         let load = move |fixed: &_| tidegate_config::reload(&path, super::environment, fixed);
         let reloaded = reloader.reload(load).await;
-        self.watch(&stamps, reloaded.as_ref().err());
+        self.watch(&stamps, reloader, reloaded.as_ref().err());
         match reloaded {
             Ok(warnings) => {
                 for warning in warnings {

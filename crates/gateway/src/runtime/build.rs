@@ -115,6 +115,7 @@ impl Runtime {
                 rules,
             ))
         });
+        let ratelimit_files = settings.decisions.as_ref().map(|it| it.files.clone());
         let doors = settings.decisions.zip(door_name);
         let doors = doors.map(|(it, name)| Arc::new(self.doors(it, name, &budgets)));
         let stack = Stack {
@@ -167,6 +168,7 @@ impl Runtime {
             max_memory: settings.max_memory,
             key_files: settings.key_files,
             deny_file: settings.deny_file,
+            ratelimit_files: ratelimit_files.unwrap_or_default(),
             jwks,
             upstreams,
             limit_keys,
@@ -237,6 +239,12 @@ impl Runtime {
                 .collect(),
             checks: metrics(Door::Check),
             calls: metrics(Door::RateLimitService),
+            unmatched: settings
+                .domains
+                .names()
+                .map(|name| (name.into(), self.metrics.unmatched_descriptors(name)))
+                .collect(),
+            unknown_domain: self.metrics.unmatched_descriptors("unknown"),
             domains: settings.domains,
             receipts: self.receipts.clone(),
             refunds: self.refunds.clone(),

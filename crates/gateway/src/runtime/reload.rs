@@ -74,6 +74,11 @@ impl Reloader {
         self.0.current.load().version.clone()
     }
 
+    /// Returns the files that are part of the configuration in force, beside its own file.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.0.current.load().ratelimit_files.clone()
+    }
+
     /// Loads a configuration and applies it, as soon as the gateway runs. `load` refuses changes of the settings that only a restart
     /// changes.
     ///

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -45,6 +46,8 @@ pub(crate) struct Snapshot {
     pub(crate) max_memory: Option<u64>,
     pub(crate) key_files: Vec<KeyFile>,
     pub(crate) deny_file: Option<DenyFile>,
+    /// The files of envoyproxy/ratelimit that are part of the configuration.
+    pub(crate) ratelimit_files: Vec<PathBuf>,
     pub(crate) jwks: Vec<Arc<Jwks>>,
     pub(crate) upstreams: HashMap<Arc<str>, Arc<Upstream>>,
     /// The settings that determine the limits' keys, for a comparison with the next configuration.

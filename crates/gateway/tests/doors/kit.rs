@@ -58,7 +58,9 @@ impl Doors {
         std::mem::forget(upstream);
         Self {
             client: Client::new(gateway.address),
-            program: Client::new(door).knows("x-refused-status"),
+            program: Client::new(door)
+                .knows("x-refused-status")
+                .knows("www-authenticate"),
             envoy: Client::h2(door).knows("grpc-status").knows("grpc-message"),
             gateway,
         }

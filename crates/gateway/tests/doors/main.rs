@@ -16,5 +16,7 @@ mod bad_calls;
 mod check;
 mod deadline;
 mod rate_limit;
+mod ratelimit_files;
 mod receipts;
 mod records;
+mod streams;

@@ -100,10 +100,16 @@ impl<'d> Charges<'d> {
 /// Returns the limits of each descriptor, without those that other descriptors replace.
 fn targets<'d>(doors: &'d Doors, call: &Call) -> Vec<Option<&'d Target>> {
     let domain = doors.domains.of(&call.domain);
+    let unmatched = doors.unmatched.get(&*call.domain);
+    let unmatched = unmatched.unwrap_or(&doors.unknown_domain);
     let targets = call.descriptors.iter().map(|descriptor| {
         let entries = descriptor.entries.iter();
         let entries: Vec<_> = entries.map(|(key, value)| (&**key, &**value)).collect();
-        domain.and_then(|domain| domain.target(&entries))
+        let target = domain.and_then(|domain| domain.target(&entries));
+        if target.is_none() {
+            unmatched.inc();
+        }
+        target
     });
     let mut targets: Vec<Option<&Target>> = targets.collect();
     let replacing = targets.iter().flatten();
