@@ -76,7 +76,7 @@ PER = {
     "descriptor:device": "d1",
 }
 
-# A wrong name is 400, and the document cannot list the names. With `refuse=403`, each refusal of /v1/ask is 403. That path accepts all methods.
+# A wrong name is 400, and the document cannot list the names. /v1/ask accepts all methods, and with `refuse=403` most refusals are 403.
 AS_WRITTEN = """
 continue-on-failure = true
 [checks]
@@ -146,7 +146,8 @@ def document(gateway):
     operations = [operation for path in served["paths"].values() for operation in path.values()]
     names = {operation["operationId"] for operation in operations}
     assert names == {"look", "check", "settle", "ask", "getDocument"}, names
-    long = [sentence for text in texts(served) for sentence in re.split(r"(?<=[.!?])\s+|\n", text) if len(sentence.split()) > 25]
+    sentences = [sentence for text in texts(served) for sentence in re.split(r"(?<=[.!?])\s+|\n", text)]
+    long = [sentence for sentence in sentences if len(sentence.split()) > 25]
     assert not long, long
 
 
@@ -299,7 +300,7 @@ def client(gateway):
 
     costly = asked(limits=["daily"], client=user, cost=2000)
     assert not costly.admitted and costly.error == "cost_exceeds_limit", costly
-    wrong = check.sync(client=caller, body=CheckCall(checks=[Check(limits=["dayly"], client=user)]))
+    wrong = check.sync(client=caller, body=CheckCall(checks=[Check(limits=["hourly"], client=user)]))
     assert isinstance(wrong, Problem) and (wrong.status, wrong.error) == (400, "unknown_limit"), wrong
     stranger = look.sync(client=Client(base_url=gateway.url), limit=["daily"], client_query=user)
     assert isinstance(stranger, Problem) and stranger.error == "decisions_token_needed", stranger
