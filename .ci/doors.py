@@ -139,7 +139,7 @@ class Doors:
             until(lambda port=port: listens(port), f"{name} listens")
 
     def adapted(self, name, text):
-        """Sets the ports, and longer deadlines: on a busy machine an answer may be late, and a late answer changes the count."""
+        """Sets the ports, and longer deadlines. On a busy machine an answer may be late, and the count then changes."""
         ports = {8090: self.decisions, 9000: self.upstream} | {PROXIES[peer][0]: port for peer, port in self.ports.items()}
         text = re.sub(r"\b(8090|9000|810\d)\b", lambda match: str(ports[int(match[0])]), text)
         for before, after in OTHER_WORDS if self.is_other else []:
@@ -155,7 +155,7 @@ class Doors:
         text = text.replace("limits:\n  per-address:", "limits:\n  strict: { fixed_window: { limit: 100, window: 1h }, per: [ip], on_failure: closed }\n  per-address:")
         text = text.replace("routes:\n", 'routes:\n  - { name: strict, path: /strict, upstream: "http://${UPSTREAM}", limits: [strict] }\n')
         if self.redis:
-            store = f'store: {{ redis: {{ url: "redis://127.0.0.1:{self.redis}", timeout: 10ms, on_failure: local }} }}\nsecret: {"s" * 32}\n'
+            store = f'store: {{ redis: {{ url: "redis://127.0.0.1:{self.redis}", timeout: 1s, on_failure: local }} }}\nsecret: {"s" * 32}\n'
             text = text.replace("store: memory\n", store)
         return text
 
