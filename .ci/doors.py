@@ -3,10 +3,12 @@
 Clients have addresses of their own in 127.0.0.0/8, so each check starts with full budgets. Only 127.0.0.1 is a trusted proxy.
 """
 
+import contextlib
 import http.client
 import itertools
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -92,9 +94,12 @@ class Server(ThreadingHTTPServer):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Returns a free port below the range of outgoing connections, so that none of these takes it before a proxy does."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("0.0.0.0", port))
+            return port
 
 
 def until(condition, what, seconds=30):
@@ -130,6 +135,13 @@ class Doors:
             if file.is_file():
                 (self.folder / file.name).write_text(self.adapted(file.name, file.read_text()))
         (self.folder / "gateway.yaml").write_text(self.gateway((DOORS / "gateway.yaml").read_text()))
+        try:
+            self.start_all()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_all(self):
         self.start_gateway()
         for number, (name, (_, command)) in enumerate(PROXIES.items()):
             # Envoy's ID must be unique on the machine.
@@ -163,7 +175,10 @@ class Doors:
         log = (self.folder / f"{name}.log").open("ab")
         homes = {"XDG_CONFIG_HOME": str(self.folder), "XDG_DATA_HOME": str(self.folder)}
         environment = {**os.environ, **homes, **(environment or {})}
-        self.processes[name] = subprocess.Popen(words, cwd=self.folder, env=environment, stdout=log, stderr=log)
+        # A session of its own: nginx has workers, which outlive a killed master.
+        self.processes[name] = subprocess.Popen(
+            words, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
 
     def start_gateway(self):
         environment = {
@@ -183,8 +198,8 @@ class Doors:
 
     def stop(self):
         for process in self.processes.values():
-            process.send_signal(signal.SIGCONT)
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self.server.shutdown()
 
@@ -420,7 +435,7 @@ def without_redis(doors):
 
 def start_redis(port, folder):
     words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     until(lambda: listens(port), "Redis listens")
     return process
 
