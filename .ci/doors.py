@@ -109,7 +109,7 @@ def until(condition, what, seconds=30):
         try:
             if condition():
                 return
-        except OSError:
+        except (OSError, http.client.HTTPException):
             pass
         assert time.monotonic() < deadline, f"not in {seconds} s: {what}"
         time.sleep(0.05)
@@ -148,7 +148,8 @@ class Doors:
             words = [word.format(id=os.getpid() % 10_000 * 10 + number) for word in command]
             self.start(name, words)
         for name, port in self.ports.items():
-            until(lambda port=port: listens(port), f"{name} listens")
+            # Traefik listens before it has its routes.
+            until(lambda port=port: get(port, "127.0.0.9")[0] == 200, f"{name} forwards requests")
 
     def adapted(self, name, text):
         """Sets the ports, and longer deadlines. On a busy machine an answer may be late, and the count then changes."""
