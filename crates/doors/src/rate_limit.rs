@@ -79,6 +79,8 @@ pub struct Reply {
     pub statuses: Vec<Status>,
     /// Headers for the answer to the client.
     pub headers: HeaderMap,
+    /// The body of a refusal to the client.
+    pub body: Bytes,
     /// Facts about the decision, for Envoy's access log.
     pub facts: Vec<(&'static str, Fact)>,
 }
@@ -218,6 +220,7 @@ impl From<Reply> for RateLimitResponse {
             overall_code: code(reply.is_over),
             statuses: reply.statuses.into_iter().map(Into::into).collect(),
             response_headers_to_add: headers.collect(),
+            raw_body: reply.body.into(),
             dynamic_metadata: Some(metadata).filter(|it| !it.fields.is_empty()),
             ..Self::default()
         }

@@ -92,11 +92,12 @@ impl Reloads {
     fn watch(&mut self, stamps: &Stamps, reloader: &Reloader, error: Option<&ReloadError>) {
         let named = error.into_iter().flat_map(ReloadError::files);
         let mut loaded = Stamps::new();
-        let parts = reloader.files();
-        let parts = parts.iter().map(PathBuf::as_path);
-        for path in std::iter::once(&*self.path).chain(parts).chain(named) {
-            let before = stamps.get(path).copied();
-            loaded.insert(path.to_owned(), before.unwrap_or_else(|| Stamp::of(path)));
+        let named = named.map(Path::to_owned);
+        let parts = reloader.files().into_iter();
+        for path in std::iter::once(self.path.clone()).chain(parts).chain(named) {
+            let before = stamps.get(&path).copied();
+            let stamp = before.unwrap_or_else(|| Stamp::of(&path));
+            loaded.insert(path, stamp);
         }
         self.last_check = loaded.clone();
         self.loaded = loaded;

@@ -3,7 +3,7 @@
 //! Some proxies send the original request in headers (Traefik, Caddy, nginx). Envoy sends it as the request itself, with a prefix before
 //! the path.
 
-use http::header::HOST;
+use http::header::{CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{
@@ -12,6 +12,7 @@ use http::{
 use tidegate_server::{ClientBody, ConnectionInfo};
 
 use super::ASK;
+use crate::body::Body;
 use crate::request::problem::Problem;
 use crate::request::record::Ended;
 
@@ -33,23 +34,28 @@ pub(crate) struct AskAnswer {
 }
 
 impl AskAnswer {
-    /// Reads the query of a question. The query of a path below [`ASK`] belongs to the original request.
-    fn of(query: Option<&str>) -> Result<Self, Problem> {
-        match query {
-            None | Some("") => Ok(Self::default()),
-            Some("refuse=403") => Ok(Self { is_forbidden: true }),
-            Some(_) => Err(BAD_QUERY),
+    /// Reads the query of a question. Ignores other parameters, because some proxies add the query of the client's request. The query of a
+    /// path below [`ASK`] belongs to the original request.
+    fn of(query: Option<&str>) -> Self {
+        let mut parameters = query.unwrap_or_default().split('&');
+        Self {
+            is_forbidden: parameters.any(|parameter| parameter == "refuse=403"),
         }
     }
 
+    /// Adapts an answer for the proxy that asks. A refusal as 403 has no body: nginx drops the body, and would close its connection.
     pub(super) fn adapt(self, mut response: Response<Ended>) -> Response<Ended> {
         let status = response.status();
-        if self.is_forbidden && !status.is_success() && status != StatusCode::UNAUTHORIZED {
+        if !self.is_forbidden || status.is_success() {
+            return response;
+        }
+        if status != StatusCode::UNAUTHORIZED {
+            *response.status_mut() = StatusCode::FORBIDDEN;
             let headers = response.headers_mut();
             headers.insert(X_REFUSED_STATUS, status.as_u16().into());
-            *response.status_mut() = StatusCode::FORBIDDEN;
         }
-        response
+        response.headers_mut().remove(CONTENT_TYPE);
+        response.map(|_| Ended::without_end(Body::empty()))
     }
 }
 
@@ -64,7 +70,7 @@ pub(super) fn original(
     let (mut head, body) = request.into_parts();
     let is_exact = head.uri.path() == ASK;
     let answer = match is_exact {
-        true => AskAnswer::of(head.uri.query())?,
+        true => AskAnswer::of(head.uri.query()),
         false => AskAnswer::default(),
     };
     match is_exact {
@@ -85,21 +91,23 @@ pub(super) fn original(
     Ok((Request::from_parts(head, body), answer))
 }
 
-/// Makes the original request of the headers that describe it.
+/// Makes the original request of the headers that describe it. Proxies pass on `X-Original-*` of their clients, so these headers count only
+/// without `X-Forwarded-Uri`.
 fn by_headers(head: &mut Parts) -> Result<(), Problem> {
     let headers = &head.headers;
-    let url = one(headers, &X_ORIGINAL_URL)?.map(uri).transpose()?;
-    let target = match one(headers, &X_FORWARDED_URI)?.or(one(headers, &X_ORIGINAL_URI)?) {
-        Some(target) => Some(uri(target)?),
-        None => url.clone(),
+    let (target, method, host) = if let Some(target) = one(headers, &X_FORWARDED_URI)? {
+        let method = one(headers, &X_FORWARDED_METHOD)?;
+        let host = one(headers, &X_FORWARDED_HOST)?;
+        (uri(target)?, method, host.cloned())
+    } else {
+        let target = one(headers, &X_ORIGINAL_URI)?.or(one(headers, &X_ORIGINAL_URL)?);
+        let target = uri(target.ok_or(NO_ORIGINAL)?)?;
+        let host = target.authority();
+        let host = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok());
+        (target, one(headers, &X_ORIGINAL_METHOD)?, host)
     };
-    let target = target.ok_or(NO_ORIGINAL)?;
     let target = target.into_parts().path_and_query.ok_or(BAD_ORIGINAL)?;
-    let method = one(headers, &X_FORWARDED_METHOD)?.or(one(headers, &X_ORIGINAL_METHOD)?);
     let method = method.map(|it| Method::from_bytes(it.as_bytes()).map_err(|_| BAD_ORIGINAL));
-    let of_url = url.as_ref().and_then(Uri::authority);
-    let of_url = of_url.and_then(|it| HeaderValue::from_str(it.as_str()).ok());
-    let host = one(headers, &X_FORWARDED_HOST)?.cloned().or(of_url);
     head.method = method.transpose()?.unwrap_or(Method::GET);
     become_target(head, target, host);
     Ok(())
@@ -151,9 +159,4 @@ const BAD_ORIGINAL: Problem = Problem::new(
     StatusCode::BAD_REQUEST,
     "bad_original_request",
     "The headers that describe the original request are not valid, or are there more than once.",
-);
-const BAD_QUERY: Problem = Problem::new(
-    StatusCode::BAD_REQUEST,
-    "bad_query",
-    "The query of /v1/ask is empty or refuse=403.",
 );

@@ -86,7 +86,7 @@ async fn decide(
     if !looked_at.is_empty() {
         let (indices, question) = question(&caller, looked_at, false);
         let judged = doors.limits.look(question).await;
-        answer.add(&indices, &judged, None);
+        answer.add(&doors.limits, &indices, &judged, None);
     }
     if charged.is_empty() {
         return Ok(answer.reply());
@@ -95,7 +95,7 @@ async fn decide(
     if answer.is_over() {
         // Another descriptor refuses, so these descriptors are not charged.
         let judged = doors.limits.look(question).await;
-        answer.add(&indices, &judged, None);
+        answer.add(&doors.limits, &indices, &judged, None);
         return Ok(answer.reply());
     }
     let subject = Subject {
@@ -104,7 +104,7 @@ async fn decide(
         metrics: &doors.calls,
     };
     let judged = asking.judge(subject, question, within, |judged, id| {
-        answer.add(&indices, judged, Some(id));
+        answer.add(&doors.limits, &indices, judged, Some(id));
         if let Some(held) = judged.held.take().filter(|_| !is_refused(&judged.decided)) {
             doors.refunds.keep(key, held);
         }

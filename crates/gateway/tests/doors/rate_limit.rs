@@ -99,6 +99,12 @@ async fn a_reply_names_the_limit_its_numbers_and_headers() {
         assert!(is_over(&reply));
         let wait: i64 = header(&reply, "retry-after").unwrap().parse().unwrap();
         assert!((1..=86_400).contains(&wait));
+        let body: serde_json::Value = serde_json::from_slice(&reply.raw_body).unwrap();
+        assert_eq!(body["error"], "rate_limit_exceeded");
+        assert_eq!(
+            header(&reply, "content-type").as_deref(),
+            Some("application/problem+json")
+        );
         let until_reset = reply.statuses[0].duration_until_reset.unwrap();
         assert!((until_reset.seconds - wait).abs() <= 1);
         let metadata = reply.dynamic_metadata.unwrap().fields;

@@ -1,14 +1,15 @@
 //! The reply to a call: the status of each descriptor, headers and metadata.
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tidegate_core::{Micros, Verdict};
 use tidegate_doors::{Fact, Reply, Status, StatusLimit, Target};
 use tidegate_store::{Decision, Limit, Outcome};
 use tidegate_telemetry::RequestId;
 use tidegate_tower::{
-    Answers, Decided, Judged, LimitVerdict, RateLimitHeaders, Reset, X_RATELIMIT_LIMIT,
-    X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    Answers, Decided, Judged, LimitVerdict, RateLimitHeaders, RateLimitLayer, Reset,
+    X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET, problem,
 };
 
 /// The answer to a call while its decisions are made.
@@ -21,6 +22,8 @@ pub(super) struct Answer<'a> {
     now: Micros,
     error: Option<&'static str>,
     request_id: Option<RequestId>,
+    /// The answer to the client, if the request may not pass.
+    refusal: Option<Response<Bytes>>,
 }
 
 impl<'a> Answer<'a> {
@@ -40,6 +43,7 @@ impl<'a> Answer<'a> {
             now: 0,
             error: None,
             request_id: None,
+            refusal: None,
         }
     }
 
@@ -49,8 +53,15 @@ impl<'a> Answer<'a> {
     }
 
     /// Adds a decision. `indices` has the descriptor of each charge.
-    pub(super) fn add(&mut self, indices: &[usize], judged: &Judged, id: Option<&RequestId>) {
+    pub(super) fn add(
+        &mut self,
+        limits: &RateLimitLayer,
+        indices: &[usize],
+        judged: &Judged,
+        id: Option<&RequestId>,
+    ) {
         let decided = &judged.decided;
+        self.refusal = self.refusal.take().or_else(|| limits.refusal(decided));
         self.is_over |= is_refused(decided);
         self.request_id = id.cloned().or(self.request_id.take());
         let refusal = decided.refused_with(&Answers::default());
@@ -99,7 +110,15 @@ impl<'a> Answer<'a> {
             facts.push(("remaining", Fact::Number(limit.remaining)));
             wait = if *refuses { limit.reset } else { 0 };
         }
+        let mut body = Bytes::new();
         if self.is_over {
+            let refusal = self.refusal.unwrap_or_else(refused);
+            for name in [CONTENT_TYPE, CACHE_CONTROL] {
+                if let Some(value) = refusal.headers().get(&name) {
+                    headers.insert(name, value.clone());
+                }
+            }
+            body = refusal.into_body();
             let seconds = wait.div_ceil(1_000_000).max(1);
             headers.insert(RETRY_AFTER, seconds.into());
             facts.push(("retry_after", Fact::Number(seconds)));
@@ -115,6 +134,7 @@ impl<'a> Answer<'a> {
             is_over: self.is_over,
             statuses: self.statuses,
             headers,
+            body,
             facts,
         }
     }
@@ -131,6 +151,12 @@ impl<'a> Answer<'a> {
         };
         headers.insert(X_RATELIMIT_RESET, HeaderValue::from(at.div_ceil(1_000_000)));
     }
+}
+
+/// Returns the answer to a request that a limit of 0 refuses.
+fn refused() -> Response<Bytes> {
+    let (status, error) = (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded");
+    problem(status, error, "No request is admitted.")
 }
 
 /// Whether a limit is tighter than the tightest limit so far: it refuses for a longer time, or has a smaller share of its units left.
