@@ -36,7 +36,7 @@ pub struct Check {
     /// The cost. `None` for the limit's own cost.
     #[serde(default)]
     pub cost: Option<u64>,
-    /// The longest time, in seconds, for which the units are held until they are settled. `None` if nothing is held.
+    /// The longest time, in seconds, for which the units are held until they are settled. `None` without a hold.
     #[serde(default)]
     pub hold: Option<u64>,
 }
@@ -62,7 +62,7 @@ pub struct CheckResult {
     /// The time to wait before the admitted request may go on, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// The part that decided: `store`, `gateway`, `remembered` or `on_failure`. `None` if nothing was charged.
+    /// The part that decided: `store`, `gateway`, `remembered` or `on_failure`. `None` without a charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<&'static str>,
     /// The receipt by which held units are settled.
@@ -71,7 +71,7 @@ pub struct CheckResult {
     /// The reason of a refusal that no limit caused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'static str>,
-    /// The ID of the decision in the access log. `None` if nothing was charged, and nothing logged.
+    /// The ID of the decision in the access log. `None` for a look, which is not logged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! The listener for decisions: other programs ask whether a request may pass, and carry the request themselves.
 //!
 //! - [`ask`]: `/v1/ask`, for proxies that ask before they forward a request
-//! - [`check`]: `/v1/check` and `/v1/settle`, for programs; [`question`] reads the questions, [`receipts`] keeps what is held
+//! - [`check`]: `/v1/check` and `/v1/settle`, for programs; [`question`] reads the questions, [`receipts`] keeps held units
 //! - [`rate_limit`]: Envoy's `RateLimitService`
 
 mod access;
@@ -75,7 +75,7 @@ pub(crate) struct Doors {
 pub(crate) enum Call {
     /// A proxy asks about a request.
     Ask(Box<Begun>, AskAnswer),
-    /// The answer is known already.
+    /// The call is answered without a wait.
     Answered(Box<Response<Body>>),
     /// A call of another kind.
     Other(Box<Request<ClientBody>>, ConnectionInfo, RequestGuard),

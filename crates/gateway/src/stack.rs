@@ -4,12 +4,13 @@
 //! takes the same steps, but is charged only to the limits under `always`, and its answer is an error (RFC 9457). A head that is not valid
 //! HTTP is handled in `unparsed`.
 
+mod doors;
 mod unparsed;
 mod untrusted;
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,11 +35,12 @@ use crate::request::problem::{Problem, unmatched};
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
+pub(crate) use doors::DoorMetrics;
+use doors::ask;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
-use tidegate_telemetry::{Door, RequestOutcome};
-use tidegate_telemetry::{RequestId, RequestIds};
+use tidegate_telemetry::{Door, RequestId, RequestIds, RequestOutcome};
 
 /// The parts that all requests share.
 #[derive(Debug)]
@@ -85,13 +87,6 @@ pub(crate) struct Route {
     pub(crate) doors: Option<DoorMetrics>,
 }
 
-/// The counters of a route's requests that other programs carry, by door.
-#[derive(Clone, Debug)]
-pub(crate) struct DoorMetrics {
-    pub(crate) ask: Arc<RouteMetrics>,
-    pub(crate) check: Arc<RouteMetrics>,
-}
-
 /// A request that has begun, and that no limit has charged yet. Dropping it counts and logs the request as abandoned.
 #[derive(Debug)]
 pub(crate) struct Begun {
@@ -133,8 +128,6 @@ const CERTIFICATE_ENDED: Problem = Problem::new(
 impl Stack {
     /// Runs the first steps, which do not wait. They run before hyper polls the request's future, because hyper drops the future unpolled
     /// if the connection ends right after the head. Such a request must be counted and logged as well.
-    ///
-    /// `door` is [`Door::Proxy`], or [`Door::Ask`] for a request that another proxy carries.
     pub(crate) fn begin(
         &self,
         mut request: Request<ClientBody>,
@@ -142,7 +135,6 @@ impl Stack {
         guard: RequestGuard,
         door: Door,
     ) -> Begun {
-        let guard = Some(guard);
         let mut info = RequestInfo {
             request_id: self.request_id(&request, &connection),
             connection,
@@ -150,13 +142,15 @@ impl Stack {
         };
         // Shed: the first step, so that a request uses little memory while memory is short. A shed request is only counted and logged.
         if self.overload.pressure() == Pressure::Full {
-            let is_on = self.access_log.is_on();
-            let record = is_on.then(|| self.record(&request, &info, None, false).by_door(door));
+            let record = self
+                .access_log
+                .is_on()
+                .then(|| self.record(&request, &info, None, false).by_door(door));
             let (log, metrics) = (self.access_log.clone(), self.metrics_of(None, door).clone());
             return Begun {
                 request,
                 info,
-                end: RequestEnd::begin(record, None, log, metrics, guard),
+                end: RequestEnd::begin(record, None, log, metrics, Some(guard)),
                 next: Next::Shed,
                 is_unnamed: false,
                 door,
@@ -194,9 +188,11 @@ impl Stack {
                 .by_door(door)
                 .of_trace(trace.map(|trace| trace.trace_id))
         });
-        let metrics = self.metrics_of(route, door);
-        let (log, metrics) = (self.access_log.clone(), metrics.clone());
-        let end = RequestEnd::begin(record, recording, log, metrics, guard);
+        let (log, metrics) = (
+            self.access_log.clone(),
+            self.metrics_of(route, door).clone(),
+        );
+        let end = RequestEnd::begin(record, recording, log, metrics, Some(guard));
         let mut context = RequestContext::new(connection.peer());
         let next = match result {
             Ok((route_match, (uri, host))) => {
@@ -224,17 +220,6 @@ impl Stack {
             is_unnamed,
             door,
         }
-    }
-
-    /// Returns the counters of a request by this door. `route` is `None` if no route matches the request.
-    fn metrics_of<'s>(&'s self, route: Option<&'s Route>, door: Door) -> &'s Arc<RouteMetrics> {
-        let proxied = route.map_or(&self.unmatched_metrics, |route| &route.metrics);
-        let asked = match route {
-            _ if door == Door::Proxy => return proxied,
-            Some(route) => route.doors.as_ref().map(|doors| &doors.ask),
-            None => self.unmatched_asks.as_ref(),
-        };
-        asked.unwrap_or(proxied)
     }
 
     /// Runs the remaining steps, which may wait.
@@ -266,14 +251,11 @@ impl Stack {
         let closes = closes && request.version() < Version::HTTP_2;
         let (mut response, answered) = match next {
             Next::Shed => outcome::split(OVERLOADED.respond()),
-            Next::Serve(route) if is_ask => {
-                let limits = &self.routes.at(route).limits;
-                outcome::split(ask(limits, request).await)
-            }
+            Next::Serve(route) if is_ask => ask(&self.routes.at(route).limits, request).await,
             Next::Serve(route) => serve(self.routes.at(route), request, info).await,
             // A proxy may ask about requests that no route matches here, because it forwards them itself.
             Next::Refuse(problem) if is_ask && !problem.is_malformed() => {
-                outcome::split(ask(&self.unmatched, request).await)
+                ask(&self.unmatched, request).await
             }
             Next::Refuse(problem) => self.refuse(request, problem).await,
         };
@@ -353,23 +335,6 @@ impl Stack {
             .record(request, id, route, peer.address, client_ip, has_spans)
     }
 
-    /// Begins the record of a question by `door`. `head` is the head of the call that asks it.
-    pub(crate) fn begin_question(
-        &self,
-        head: &Request<()>,
-        id: &RequestId,
-        door: Door,
-        (peer, client_ip): (SocketAddr, IpAddr),
-        (route, metrics): (Option<&Arc<str>>, &Arc<RouteMetrics>),
-    ) -> RequestEnd {
-        let log = &self.access_log;
-        let record = log.is_on().then(|| {
-            log.record(head, id, route.cloned(), peer, client_ip, false)
-                .by_door(door)
-        });
-        RequestEnd::begin(record, None, log.clone(), metrics.clone(), None)
-    }
-
     /// Answers a request that has no route with a problem. Charges the request to the limits under `always`, so that these limits also
     /// bound clients that guess paths.
     async fn refuse<B: Send + 'static>(
@@ -404,28 +369,6 @@ fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
         let id = id.into_header();
         response.headers_mut().insert(X_REQUEST_ID, id);
     }
-}
-
-/// Answers a proxy that asks whether a request may pass: 200, or the answer that a client of the gateway would get.
-async fn ask(limits: &RateLimitLayer, mut request: Request<ClientBody>) -> Response<Body> {
-    let admit = service_fn(|mut request: Request<ClientBody>| {
-        // The gateway never sees the answer to the request. So the limits charge the units that the request has reserved.
-        if let Some(transmission) = RequestContext::of_mut(&mut request).transmission.take() {
-            transmission.sent(Duration::ZERO);
-            transmission.unanswered();
-        }
-        let mut response = Response::new(Body::empty());
-        let answered = Answered {
-            forwarded: ForwardOutcome::Admitted,
-            ..Answered::default()
-        };
-        response.extensions_mut().insert(answered);
-        ready(Ok::<_, Infallible>(response))
-    });
-    // The body belongs to the request of the proxy, not to the client's request.
-    *request.version_mut() = Version::HTTP_11;
-    let Ok(response) = limits.layer(admit).call(request).await;
-    response
 }
 
 /// Serves a request by a route.

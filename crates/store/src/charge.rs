@@ -1,8 +1,8 @@
 //! The charges of a request: limits, keys and costs.
 
+mod recall;
 pub(crate) mod words;
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
 use std::net::IpAddr;
@@ -10,6 +10,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+pub use recall::Recall;
 use smallvec::SmallVec;
 use tidegate_core::{Block, HoldId, Micros, Mode, Quota};
 use tidegate_redis::Word;
@@ -111,23 +112,24 @@ impl Limit {
 
     /// Gives a plan budgets of its own: the plan's name becomes a part of the keys.
     #[must_use]
-    pub fn of_plan(mut self, plan: &str) -> Self {
-        self.budget = format!("@{plan}");
-        self.made()
+    pub fn of_plan(self, plan: &str) -> Self {
+        self.in_budget(format!("@{plan}"))
     }
 
     /// Gives overrides budgets of their own. The keys of plans differ from the keys of overrides.
     #[must_use]
-    pub fn of_override(mut self) -> Self {
-        self.budget = "+set".to_owned();
-        self.made()
+    pub fn of_override(self) -> Self {
+        self.in_budget("+set".to_owned())
     }
 
     /// Gives the numbers that callers set for themselves budgets of their own, beside the limit's budgets.
     #[must_use]
-    pub fn of_caller(mut self) -> Self {
-        self.budget = "+own".to_owned();
-        self.made()
+    pub fn of_caller(self) -> Self {
+        self.in_budget("+own".to_owned())
+    }
+
+    fn in_budget(self, budget: String) -> Self {
+        Self { budget, ..self }.made()
     }
 
     /// Makes each request hold its cost until the request ends. A hold that is neither ended nor renewed for `lease` us is charged.
@@ -280,24 +282,6 @@ pub struct Key {
     pub tag: [u8; 16],
     /// The hash of all other values by which the limit counts; zero without such values.
     pub rest: [u8; 16],
-}
-
-/// Clients whose limits have changed, so that their cached refusals and their slices must not be used any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Recall {
-    /// All clients.
-    All,
-    /// The clients with these hashes ([`Key::tag`]).
-    Clients(HashSet<[u8; 16]>),
-}
-
-impl Recall {
-    pub(crate) fn concerns(&self, key: &Key) -> bool {
-        match self {
-            Self::All => true,
-            Self::Clients(tags) => tags.contains(&key.tag),
-        }
-    }
 }
 
 /// A hash of the caller's address, for a key with at least one unverified value that the caller chose. Other processes have other hashes of

@@ -84,8 +84,7 @@ impl HeldUnits {
         }
     }
 
-    /// Ends the holds. Each limit charges `cost`, also beyond the units that are left; without a cost, the reserved units. A limit of
-    /// `concurrency` charges nothing.
+    /// Ends the holds. Each limit charges `cost`, also beyond the units that are left; without a cost, the reserved units. A limit of `concurrency` makes no charge.
     pub fn settle(mut self, cost: Option<u64>) {
         self.end(cost);
     }

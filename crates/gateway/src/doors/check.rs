@@ -28,7 +28,7 @@ use crate::stack::Stack;
 /// The number of checks of one call that are decided at a time.
 const AT_ONCE: usize = 64;
 
-/// Answers a call of `POST /v1/check`. If a check is wrong, nothing is charged.
+/// Answers a call of `POST /v1/check`. If a check is wrong, no check of the call is charged.
 pub(super) async fn check(
     doors: &Doors,
     stack: &Stack,
@@ -91,7 +91,7 @@ async fn decide(
     judged.await
 }
 
-/// Answers a call of `GET /v1/check`, which charges nothing.
+/// Answers a call of `GET /v1/check`, which makes no charge.
 pub(super) async fn look(
     doors: &Doors,
     stack: &Stack,
@@ -117,7 +117,7 @@ pub(super) async fn look(
 fn by_query(query: &str) -> Result<Check, (&'static str, String)> {
     let bad = |why: &str| ("bad_check", why.to_owned());
     let mut check = Check {
-        // A look holds nothing, so limits of running requests can be asked, too.
+        // A look needs no hold, also for limits of running requests.
         hold: None,
         ..Check::default()
     };

@@ -100,7 +100,7 @@ impl Doors {
         }
     }
 
-    /// Makes the question of a check that charges nothing.
+    /// Makes the question of a check without a charge.
     pub(super) fn looking<'a>(
         &'a self,
         stack: &'a Stack,

@@ -1,6 +1,6 @@
 //! Receipts: units that checks have set aside, until the asking program settles them.
 //!
-//! A receipt names the gateway that gave it, because this gateway renews the holds. The rest of the receipt is random, so nobody can guess
+//! A receipt names the gateway that gave it, because this gateway renews the holds. The rest of the receipt is random, so callers cannot guess
 //! it. When the time of a receipt is over, its reserved units are charged.
 
 use std::collections::HashMap;

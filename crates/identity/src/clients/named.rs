@@ -124,7 +124,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// No client can have one of the names.
+    /// The configuration allows no client of one of the names.
     pub fn introduced<'n>(
         clients: &Clients,
         name: Option<&str>,

@@ -50,7 +50,7 @@ impl Enforced {
         decided.plan = plan;
         Judged {
             decided,
-            // A hold that nobody settles later ends here, with the reserved units as its cost.
+            // Without a later settlement, the hold ends here, with the reserved units as its cost.
             held: held.map(HeldUnits::new).filter(|_| holds),
             verdicts,
             limits: parts.into_iter().map(|part| part.limit).collect(),
@@ -126,8 +126,7 @@ impl Enforced {
             || lists.is_some_and(|lists| lists.exempts(caller, rule).is_some())
     }
 
-    /// Returns the charges of a question's parts. Parts with the same budget are one charge, with the sum of their costs. `None` if nothing
-    /// is charged: the caller is denied, a cost can never be admitted, or no limit applies.
+    /// Returns the charges of a question's parts. Parts with the same budget are one charge, with the sum of their costs. `None` without charges: the caller is denied, a cost can never be admitted, or no limit applies.
     fn part_charges<'a>(
         &'a self,
         decided: &mut Decided,
@@ -232,7 +231,7 @@ fn outlook_here(charges: &[Charge<'_>], views: &[LocalView]) -> Decision {
     decision
 }
 
-/// Makes a decision with these verdicts, by which nothing is charged.
+/// Makes a decision with these verdicts and without charges.
 fn uncharged(
     charges: &[Charge<'_>],
     verdicts: Verdicts,

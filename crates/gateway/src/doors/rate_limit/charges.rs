@@ -97,7 +97,7 @@ impl<'d> Charges<'d> {
     }
 }
 
-/// Returns the limits of each descriptor, without those that other descriptors replace.
+/// Returns the limits of each descriptor. Leaves out limits that other descriptors replace.
 fn targets<'d>(doors: &'d Doors, call: &Call) -> Vec<Option<&'d Target>> {
     let domain = doors.domains.of(&call.domain);
     let unmatched = doors.unmatched.get(&*call.domain);
