@@ -29,7 +29,7 @@ use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::request::grpc;
-use crate::request::problem::Problem;
+use crate::request::problem::{OVERLOADED, Problem};
 use crate::request::record::Ended;
 use crate::stack::{Begun, Stack};
 use ask::AskAnswer;
@@ -217,12 +217,6 @@ fn json(text: Bytes) -> Response<Body> {
     response
 }
 
-const OVERLOADED: Problem = Problem::new(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "overloaded",
-    "The gateway is short of memory.",
-)
-.retry_after(Duration::from_secs(1));
 const NO_DOOR: Problem = Problem::new(
     StatusCode::NOT_FOUND,
     "no_route",

@@ -31,7 +31,7 @@ use crate::request::grpc;
 use crate::request::health::Health;
 use crate::request::info::RequestInfo;
 use crate::request::own_headers::OwnHeaders;
-use crate::request::problem::{Problem, unmatched};
+use crate::request::problem::{OVERLOADED, Problem, unmatched};
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
@@ -110,13 +110,6 @@ enum Next {
     Serve(usize),
 }
 
-/// The answer to a request that is shed. The client may retry after a second, because other requests may have freed their memory by then.
-const OVERLOADED: Problem = Problem::new(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "overloaded",
-    "The gateway is short of memory.",
-)
-.retry_after(Duration::from_secs(1));
 /// The answer to a request whose client certificate has expired. Its status makes the client open a new connection, whose handshake
 /// requires a valid certificate.
 const CERTIFICATE_ENDED: Problem = Problem::new(

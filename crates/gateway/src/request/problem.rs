@@ -83,3 +83,11 @@ pub(crate) fn unmatched(problem: Problem, no_route: Option<&Reject>) -> Response
     *response.status_mut() = answer.status;
     response
 }
+
+/// The answer to a request that is shed. The client may retry after a second, because other requests may have freed their memory by then.
+pub(crate) const OVERLOADED: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "overloaded",
+    "The gateway is short of memory.",
+)
+.retry_after(Duration::from_secs(1));

@@ -124,7 +124,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// The configuration allows no client of one of the names.
+    /// One of the names identifies a client that the configuration does not allow.
     pub fn introduced<'n>(
         clients: &Clients,
         name: Option<&str>,
