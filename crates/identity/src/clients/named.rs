@@ -124,7 +124,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// One of the names identifies a client that the configuration does not allow.
+    /// A client source of the configuration cannot name such a client.
     pub fn introduced<'n>(
         clients: &Clients,
         name: Option<&str>,
