@@ -162,3 +162,31 @@ async fn a_cost_that_never_fits_is_an_error_and_charges_nothing() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn an_override_applies_at_once() {
+    on_both_stores(async |store| {
+        let doors = Doors::start("", &format!("{store}{TWO}")).await;
+        let check = json!({ "limits": ["calls"], "client": "user_id:7" });
+        let set = async |wanted: serde_json::Value| {
+            let admin = tidegate_testkit::Client::fresh(doors.gateway.admin).knows("etag");
+            let wanted = tidegate_testkit::body::full(wanted.to_string());
+            let path = "/overrides/user_id:7";
+            let answer = send_body(&admin, http::Method::PUT, path, &[], wanted).await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        };
+        set(json!({ "action": "block", "for": "never" })).await;
+        until("the client is blocked", async || {
+            doors.check(check.clone()).await["error"] == "denied"
+        })
+        .await;
+        set(json!({ "action": "exempt", "for": "never" })).await;
+        until("the client is exempt", async || {
+            let result = doors.check(check.clone()).await;
+            result["admitted"] == true && result["limits"] == json!([])
+        })
+        .await;
+        doors.stop().await;
+    })
+    .await;
+}
