@@ -1,20 +1,26 @@
 //! The messages of `/v1/check` and `/v1/settle`.
 
+mod object;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use object::{Object, without_repeats};
 
 /// The most checks, or settlements, of one call.
 pub const MAX_CHECKS: usize = 1_000;
 /// The longest time of a hold, in seconds.
 pub const MAX_HOLD: u64 = 3_600;
+/// The highest cost. Programs that read JSON numbers as `f64` have this number exactly.
+pub const MAX_COST: u64 = (1 << 53) - 1;
 
 /// A call of `POST /v1/check`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckCall {
     /// The checks. Each is a decision of its own.
-    pub checks: Vec<Check>,
+    checks: Vec<Object<Check>>,
 }
 
 /// A question about one request.
@@ -31,7 +37,7 @@ pub struct Check {
     #[serde(default)]
     pub client: Option<Box<str>>,
     /// The values that the limits are counted per, by the words of `per`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "without_repeats")]
     pub per: BTreeMap<Box<str>, Box<str>>,
     /// The cost. `None` for the limit's own cost.
     #[serde(default)]
@@ -99,7 +105,7 @@ pub struct LimitState {
 #[serde(deny_unknown_fields)]
 pub struct SettleCall {
     /// The settlements.
-    pub settlements: Vec<Settlement>,
+    settlements: Vec<Object<Settlement>>,
 }
 
 /// The real cost of a request whose units are held.
@@ -131,28 +137,34 @@ pub struct SettleResult {
 }
 
 impl CheckCall {
-    /// Reads a call.
+    /// Reads the checks of a call.
     ///
     /// # Errors
     ///
     /// The text is no call, or is out of bounds. The error describes the mistake.
-    pub fn read(text: &[u8]) -> Result<Self, String> {
-        let call: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        counted(call.checks.len(), "checks")?;
-        Ok(call)
+    pub fn read(text: &[u8]) -> Result<Vec<Check>, String> {
+        let call: Object<Self> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        counted(call.0.checks.len(), "checks")?;
+        Ok(call.0.checks.into_iter().map(|check| check.0).collect())
     }
 }
 
 impl SettleCall {
-    /// Reads a call.
+    /// Reads the settlements of a call.
     ///
     /// # Errors
     ///
     /// The text is no call, or is out of bounds. The error describes the mistake.
-    pub fn read(text: &[u8]) -> Result<Self, String> {
-        let call: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        counted(call.settlements.len(), "settlements")?;
-        Ok(call)
+    pub fn read(text: &[u8]) -> Result<Vec<Settlement>, String> {
+        let call: Object<Self> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        counted(call.0.settlements.len(), "settlements")?;
+        let settlements: Vec<_> = call.0.settlements.into_iter().map(|it| it.0).collect();
+        match settlements.iter().position(|it| it.cost > Some(MAX_COST)) {
+            Some(index) => Err(format!(
+                "settlements[{index}]: `cost` is at most {MAX_COST}"
+            )),
+            None => Ok(settlements),
+        }
     }
 }
 

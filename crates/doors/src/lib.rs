@@ -11,8 +11,8 @@ mod domains;
 mod rate_limit;
 
 pub use check::{
-    Check, CheckCall, CheckReply, CheckResult, LimitState, MAX_CHECKS, MAX_HOLD, SettleCall,
-    SettleReply, SettleResult, Settlement,
+    Check, CheckCall, CheckReply, CheckResult, LimitState, MAX_CHECKS, MAX_COST, MAX_HOLD,
+    SettleCall, SettleReply, SettleResult, Settlement,
 };
 pub use domains::{Domain, DomainList, Domains, Entry, Node, Target, ValuePattern};
 pub use rate_limit::{

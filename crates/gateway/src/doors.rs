@@ -6,6 +6,7 @@
 
 mod access;
 mod ask;
+mod bad_check;
 mod check;
 mod judgement;
 mod question;
@@ -31,6 +32,7 @@ use crate::body::Body;
 use crate::request::grpc;
 use crate::request::problem::{OVERLOADED, Problem};
 use crate::request::record::Ended;
+use crate::request::target::Target;
 use crate::stack::{Begun, Stack};
 use ask::AskAnswer;
 use rate_limit::refunds::Refunds;
@@ -138,6 +140,7 @@ impl Doors {
         connection: &ConnectionInfo,
     ) -> Result<Response<Body>, Problem> {
         let stack = (*snapshot).as_ref();
+        Target::of(&request)?;
         access::check(self.token.as_ref(), request.headers())?;
         if stack.overload.pressure() == Pressure::Full {
             return Err(OVERLOADED);
@@ -171,7 +174,7 @@ impl Doors {
                 check::settle(&self.receipts, &body)
             }
             OPENAPI => {
-                self.only(method, "GET")?;
+                self.only(method, "GET, HEAD")?;
                 let document = Bytes::from_static(tidegate_doors::OPENAPI.as_bytes());
                 Ok(json(document))
             }

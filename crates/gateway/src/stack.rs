@@ -12,7 +12,6 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};

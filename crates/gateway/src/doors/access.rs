@@ -34,13 +34,16 @@ const NOT_FOR_PAGES: Problem = Problem::new(
     "not_for_pages",
     "This listener answers programs, and no web pages.",
 );
+const CHALLENGE: &str = "Bearer realm=\"tidegate decisions\"";
 const TOKEN_NEEDED: Problem = Problem::new(
     StatusCode::UNAUTHORIZED,
     "decisions_token_needed",
     "A call needs the token of `decisions`, in the header Authorization: Bearer TOKEN.",
-);
+)
+.challenge(CHALLENGE);
 const TOKEN_WRONG: Problem = Problem::new(
     StatusCode::UNAUTHORIZED,
     "decisions_token_wrong",
     "This is not the token of `decisions`.",
-);
+)
+.challenge(CHALLENGE);

@@ -36,12 +36,12 @@ pub(super) async fn check(
     body: &[u8],
     connection: &ConnectionInfo,
 ) -> Result<Response<Body>, Problem> {
-    let call = match CheckCall::read(body) {
-        Ok(call) => call,
+    let checks = match CheckCall::read(body) {
+        Ok(checks) => checks,
         Err(why) => return Ok(refused(stack, doors, head, connection, "bad_check", &why)),
     };
-    let mut questions = Vec::with_capacity(call.checks.len());
-    for (index, check) in call.checks.iter().enumerate() {
+    let mut questions = Vec::with_capacity(checks.len());
+    for (index, check) in checks.iter().enumerate() {
         match doors.question(stack, check, connection.peer().address.ip()) {
             Ok(ready) => questions.push((ready, check.hold)),
             Err(why) => {
@@ -113,33 +113,35 @@ pub(super) async fn look(
     }
 }
 
-/// Reads the check of a query.
+/// Reads the check of a query. Only `limit` and `per` may be there more than once.
 fn by_query(query: &str) -> Result<Check, (&'static str, String)> {
     let bad = |why: &str| ("bad_check", why.to_owned());
-    let mut check = Check {
-        // A look needs no hold, also for limits of running requests.
-        hold: None,
-        ..Check::default()
-    };
+    let mut check = Check::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let value = Box::from(&*value);
-        match &*name {
-            "limit" => check.limits.push(value),
-            "route" => check.route = Some(value),
-            "client" => check.client = Some(value),
+        let value: Box<str> = Box::from(&*value);
+        let is_new = match &*name {
+            "limit" => {
+                check.limits.push(value);
+                true
+            }
+            "route" => check.route.replace(value).is_none(),
+            "client" => check.client.replace(value).is_none(),
             "cost" => {
                 let cost = value
                     .parse()
                     .map_err(|_| bad("`cost` is no whole number"))?;
-                check.cost = Some(cost);
+                check.cost.replace(cost).is_none()
             }
             "per" => {
                 let (part, value) = value
                     .split_once('=')
                     .ok_or_else(|| bad("`per` has the form PART=VALUE"))?;
-                check.per.insert(part.into(), value.into());
+                check.per.insert(part.into(), value.into()).is_none()
             }
             _ => return Err(bad("allowed here: limit, route, client, cost and per")),
+        };
+        if !is_new {
+            return Err(bad("a parameter is there twice"));
         }
     }
     Ok(check)
@@ -147,11 +149,11 @@ fn by_query(query: &str) -> Result<Check, (&'static str, String)> {
 
 /// Answers a call of `POST /v1/settle`.
 pub(super) fn settle(receipts: &Receipts, body: &[u8]) -> Result<Response<Body>, Problem> {
-    let call = match SettleCall::read(body) {
-        Ok(call) => call,
+    let settlements = match SettleCall::read(body) {
+        Ok(settlements) => settlements,
         Err(why) => return Ok(problem(StatusCode::BAD_REQUEST, "bad_settlement", &why)),
     };
-    let results = call.settlements.iter().map(|settlement| {
+    let results = settlements.iter().map(|settlement| {
         let settled = receipts.settle(&settlement.receipt, settlement.cost);
         SettleResult {
             settled: settled.is_ok(),
@@ -202,12 +204,20 @@ fn result(limits: &RateLimitLayer, judged: &Judged, id: Option<&RequestId>) -> C
     });
     let states: Vec<LimitState> = states.collect();
     let refused_by = states.iter().filter(|state| state.refused);
+    // A limit that can never admit the cost has no verdict.
+    let oversized = decided.oversized.as_ref();
+    let oversized = oversized.and_then(|it| decided.rules.get(it.index));
+    let oversized = oversized.map(|rule| Box::<str>::from(rule.limit.name()));
     let delays = decided.verdicts().filter(|entry| entry.rule.queues());
     let delay = delays.filter_map(|entry| Some(entry.verdict?.delay)).max();
     let delay = delay.filter(|delay| *delay > 0 && refusal.is_none());
     CheckResult {
         admitted: refusal.is_none(),
-        refused_by: refused_by.clone().map(|state| state.name.clone()).collect(),
+        refused_by: refused_by
+            .clone()
+            .map(|state| state.name.clone())
+            .chain(oversized)
+            .collect(),
         retry_after: match refusal {
             Some((StatusCode::SERVICE_UNAVAILABLE, _)) => 1,
             Some(_) => refused_by.map(|state| state.retry_after).max().unwrap_or(0),

@@ -5,64 +5,15 @@ use std::sync::{Arc, LazyLock};
 
 use http::header::{COOKIE, HOST};
 use http::{HeaderName, HeaderValue, Method, Request};
-use tidegate_doors::{Check, MAX_HOLD};
-use tidegate_identity::{Caller, Claims, Client, Clients, UnknownClient};
+use tidegate_doors::{Check, MAX_COST, MAX_HOLD};
+use tidegate_identity::{Caller, Claims, Client, Clients};
 use tidegate_store::MAX_CHARGES;
 use tidegate_tower::{Descriptor, Per, Question, QuestionPart, RequestContext, Rule};
 
 use super::Doors;
+use super::bad_check::BadCheck;
 use super::judgement::Subject;
 use crate::stack::Stack;
-
-/// The reason why a check cannot be decided.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BadCheck {
-    #[error("`limits` and `route`: a check has one of them")]
-    Subject,
-    #[error("a check names at most {MAX_CHARGES} limits")]
-    TooManyLimits,
-    #[error("the limit `{0}` is named twice")]
-    Twice(Box<str>),
-    #[error("no limit is called `{0}`")]
-    Limit(Box<str>),
-    #[error("no route is called `{0}`")]
-    Route(Box<str>),
-    #[error("{0}")]
-    Client(#[from] UnknownClient),
-    #[error("`per`: `{0}` is no part of a request that a limit can be counted per")]
-    Part(Box<str>),
-    #[error("`per`: the value of `{0}` is not valid")]
-    Value(Box<str>),
-    #[error("the limit `{limit}` is counted per `{per}`: {remedy}")]
-    Missing {
-        limit: Box<str>,
-        per: String,
-        remedy: &'static str,
-    },
-    #[error("`cost` is at least 1")]
-    Cost,
-    #[error("`hold` is 1 to {MAX_HOLD} seconds")]
-    Hold,
-    #[error(
-        "none of the limits holds units: `hold` is for `concurrency`, `count` and costs that answers tell"
-    )]
-    NoHold,
-    #[error("the limit `{0}` counts running requests, so the check needs `hold`")]
-    NeedsHold(Box<str>),
-}
-
-impl BadCheck {
-    /// Returns the `error` of the problem details.
-    pub(super) const fn error(&self) -> &'static str {
-        match self {
-            Self::Limit(_) => "unknown_limit",
-            Self::Route(_) => "unknown_route",
-            Self::Client(_) => "unknown_client",
-            Self::Missing { .. } => "missing_value",
-            _ => "bad_check",
-        }
-    }
-}
 
 /// A question that is ready to be decided.
 #[derive(Debug)]
@@ -110,7 +61,10 @@ impl Doors {
         let (subject, rules) = self.subject(stack, check)?;
         let values = Values::read(check)?;
         let caller = values.caller(&stack.clients, check, asker)?;
-        if check.cost == Some(0) {
+        if check
+            .cost
+            .is_some_and(|cost| !(1..=MAX_COST).contains(&cost))
+        {
             return Err(BadCheck::Cost);
         }
         if check
@@ -150,7 +104,7 @@ impl Doors {
                 return Err(BadCheck::Subject);
             }
             let route = stack.routes.find_value(|route| *route.name == **name);
-            let route = route.ok_or_else(|| BadCheck::Route(name.clone()))?;
+            let route = route.ok_or_else(|| BadCheck::Route((&**name).into()))?;
             let metrics = route
                 .doors
                 .as_ref()
@@ -171,9 +125,9 @@ impl Doors {
         let mut rules = Vec::with_capacity(check.limits.len());
         for name in &check.limits {
             let rule = self.names.get(name);
-            let rule = *rule.ok_or_else(|| BadCheck::Limit(name.clone()))?;
+            let rule = *rule.ok_or_else(|| BadCheck::Limit((&**name).into()))?;
             if rules.contains(&rule) {
-                return Err(BadCheck::Twice(name.clone()));
+                return Err(BadCheck::Twice((&**name).into()));
             }
             rules.push(rule);
         }
@@ -205,7 +159,8 @@ impl<'c> Values<'c> {
     fn read(check: &'c Check) -> Result<Self, BadCheck> {
         let mut values = Self::default();
         for (part, value) in &check.per {
-            let invalid = || BadCheck::Value(part.clone());
+            let invalid = || BadCheck::Value((&**part).into());
+            let unknown = || BadCheck::Part((&**part).into());
             let (kind, name) = part.split_once(':').unwrap_or((part, ""));
             match (kind, name) {
                 ("ip", "") => values.address = Some(value.parse().map_err(|_| invalid())?),
@@ -218,16 +173,20 @@ impl<'c> Values<'c> {
                 }
                 ("host", "") => values.host = Some(text(value).ok_or_else(invalid)?),
                 ("header", name) if !name.is_empty() => {
-                    let name = name.parse().map_err(|_| BadCheck::Part(part.clone()))?;
-                    values
-                        .headers
-                        .push((name, text(value).ok_or_else(invalid)?));
+                    let name = header(name).ok_or_else(unknown)?;
+                    if values.headers.iter().any(|(other, _)| *other == name) {
+                        return Err(BadCheck::PartTwice((&**part).into()));
+                    }
+                    let value = text(value).ok_or_else(invalid)?;
+                    values.headers.push((name, value));
                 }
                 ("cookie", name) if !name.is_empty() => {
                     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, ';' | ',' | '"');
                     if !value.chars().all(is_plain) {
                         return Err(invalid());
                     }
+                    // The name of a cookie allows the same characters as the name of a header.
+                    header(name).ok_or_else(unknown)?;
                     values.cookies.push((name, value));
                 }
                 ("path", name) if !name.is_empty() => {
@@ -240,7 +199,8 @@ impl<'c> Values<'c> {
                 ("descriptor", name) if !name.is_empty() => {
                     values.descriptor.push((name.into(), value.clone()));
                 }
-                _ => return Err(BadCheck::Part(part.clone())),
+                ("route", "") => return Err(BadCheck::PartRoute),
+                _ => return Err(unknown()),
             }
         }
         Ok(values)
@@ -360,6 +320,10 @@ impl<'c> Values<'c> {
 
 const fn is_address(caller: &Caller) -> bool {
     matches!(caller.client, Client::Ip(_)) && caller.origin.is_some()
+}
+
+fn header(name: &str) -> Option<HeaderName> {
+    name.parse().ok()
 }
 
 fn text(value: &str) -> Option<HeaderValue> {

@@ -68,7 +68,8 @@ impl Receipts {
     /// Settles the units of a receipt. Each receipt can be settled once.
     pub(super) fn settle(&self, receipt: &str, cost: Option<u64>) -> Result<(), NoReceipt> {
         let (gateway, id) = receipt.split_once('-').ok_or(NoReceipt::Unknown)?;
-        let has_form = gateway.len() == 16 && id.len() == 32;
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let has_form = gateway.len() == 16 && id.len() == 32 && id.bytes().all(is_digit);
         let id = u128::from_str_radix(id, 16).ok().filter(|_| has_form);
         let id = id.ok_or(NoReceipt::Unknown)?;
         if gateway != self.gateway {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use tidegate_tower::{AnswerBody, Reject};
 
@@ -15,6 +15,7 @@ pub(crate) struct Problem {
     error: &'static str,
     detail: &'static str,
     allow: Option<HeaderValue>,
+    challenge: Option<&'static str>,
     retry_after: Option<Duration>,
 }
 
@@ -25,6 +26,7 @@ impl Problem {
             error,
             detail,
             allow: None,
+            challenge: None,
             retry_after: None,
         }
     }
@@ -39,6 +41,12 @@ impl Problem {
                 "This path does not accept this method.",
             )
         }
+    }
+
+    /// Adds a `WWW-Authenticate` header with this challenge.
+    pub(crate) const fn challenge(mut self, challenge: &'static str) -> Self {
+        self.challenge = Some(challenge);
+        self
     }
 
     /// Adds a `Retry-After` header with this time.
@@ -57,6 +65,10 @@ impl Problem {
         let mut response = tidegate_tower::problem(self.status, self.error, self.detail);
         if let Some(allow) = self.allow {
             response.headers_mut().insert(ALLOW, allow);
+        }
+        if let Some(challenge) = self.challenge {
+            let challenge = HeaderValue::from_static(challenge);
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_millis().div_ceil(1_000).max(1);

@@ -21,6 +21,8 @@ async fn a_token_is_needed_where_one_is_set() {
         let path = "/v1/check?limit=calls&client=ip:192.0.2.1";
         let answer = send(&doors.program, Method::GET, path, headers).await;
         let error = json_of(&answer)["error"].as_str().map(str::to_owned);
+        let challenge = answer.header("www-authenticate");
+        assert_eq!(challenge.is_some(), answer.status == 401);
         (answer.status.as_u16(), error.unwrap_or_default())
     };
     let good = format!("Bearer {TOKEN}");

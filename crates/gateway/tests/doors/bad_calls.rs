@@ -77,6 +77,26 @@ async fn each_wrong_check_has_its_error() {
             "`cost`",
         ),
         (
+            json!({ "limits": ["calls"], "client": "user_id:7", "cost": 1_u64 << 53 }),
+            "bad_check",
+            "`cost`",
+        ),
+        (
+            json!({ "limits": ["tenant"], "per": { "cookie:a=1; b": "c" } }),
+            "bad_check",
+            "no part",
+        ),
+        (
+            json!({ "limits": ["tenant"], "per": { "header:x-tenant": "a", "header:X-Tenant": "b" } }),
+            "bad_check",
+            "twice",
+        ),
+        (
+            json!({ "limits": ["routed"], "per": { "route": "all" } }),
+            "bad_check",
+            "`route` of the check",
+        ),
+        (
             json!({ "limits": ["calls"], "client": "user_id:7", "hold": 5 }),
             "bad_check",
             "holds units",
@@ -98,6 +118,10 @@ async fn each_wrong_check_has_its_error() {
         assert!(detail.contains(part), "{text}: {detail}");
         assert!(detail.starts_with("checks[0]: "), "{detail}");
     }
+    let (_, detail) = doors
+        .wrong(json!({ "limits": ["a".repeat(100_000)] }))
+        .await;
+    assert!(detail.len() < 300, "{detail}");
     let many: Vec<String> = (0..17).map(|nth| format!("l{nth}")).collect();
     let (error, _) = doors.wrong(json!({ "limits": many })).await;
     assert_eq!(error, "bad_check");
@@ -145,6 +169,9 @@ async fn malformed_huge_and_deep_json_is_refused() {
         "{\"checks\":[{\"limits\":[\"calls\"],\"cost\":99999999999999999999}]}",
         "{\"checks\":[{\"limits\":\"calls\"}]}",
         "{\"checks\":[{}],\"more\":1}",
+        "[[[[\"calls\"],null,\"user_id:7\"]]]",
+        "{\"checks\":[[[\"calls\"],null,\"user_id:7\"]]}",
+        "{\"checks\":[{\"limits\":[\"tenant\"],\"per\":{\"ip\":\"::1\",\"ip\":\"::1\"}}]}",
         "\u{0}",
     ] {
         assert_eq!(
@@ -202,12 +229,44 @@ async fn other_kinds_methods_and_paths_are_refused() {
 }
 
 #[tokio::test]
+async fn looks_have_one_form() {
+    let doors = Doors::start("", YAML).await;
+    for query in [
+        "",
+        "limit=calls&client=user_id:7&cost=1&cost=2",
+        "limit=calls&client=user_id:7&client=user_id:8",
+        "limit=tenant&per=header:X-Tenant",
+        "limit=tenant&per=header:X-Tenant%3Da&per=header:X-Tenant%3Db",
+        "limit=calls&client=user_id:7&colour=red",
+        "limit=calls&client=user_id:7&cost=-1",
+    ] {
+        let answer = doors.program.get(&format!("/v1/check?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}");
+    }
+    doors.stop().await;
+}
+
+#[tokio::test]
+async fn heads_have_the_bounds_of_proxied_requests() {
+    let doors = Doors::start("", YAML).await;
+    let target = format!("/v1/check?limit={}", "a".repeat(9_000));
+    assert_eq!(doors.program.get(&target).await.status, 414);
+    let value = "a".repeat(4_000);
+    let headers: Vec<_> = (0..10).map(|_| ("x-many", value.as_str())).collect();
+    let answer = send(&doors.program, Method::GET, "/v1/openapi.json", &headers).await;
+    assert_eq!(answer.status, 431);
+    doors.stop().await;
+}
+
+#[tokio::test]
 async fn settlements_are_bounded() {
     let doors = Doors::start("", YAML).await;
     for call in [
         json!({}),
         json!({ "settlements": [] }),
         json!({ "settlements": [{}] }),
+        json!({ "settlements": [["a", 1]] }),
+        json!({ "settlements": [{ "receipt": "a", "cost": 1_u64 << 53 }] }),
         json!({ "settlements": vec![json!({ "receipt": "a" }); 1_001] }),
     ] {
         let (status, answer) = doors.call("/v1/settle", &call).await;
