@@ -61,7 +61,10 @@ impl Doors {
             program: Client::new(door)
                 .knows("x-refused-status")
                 .knows("www-authenticate"),
-            envoy: Client::h2(door).knows("grpc-status").knows("grpc-message"),
+            envoy: Client::h2(door)
+                .knows("grpc-status")
+                .knows("grpc-message")
+                .knows("www-authenticate"),
             gateway,
         }
     }
