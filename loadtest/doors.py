@@ -140,8 +140,7 @@ def check(run, door, kind, count):
 
 def rate_limit(run, door, kind):
     """Loads Envoy's service, with eight calls at a time on each of eight connections."""
-    entries = [entry("kind", kind), entry("remote_address", "192.0.2.1")]
-    descriptor = b"".join(field(1, part) for part in entries)
+    descriptor = entry("kind", kind) + entry("remote_address", "192.0.2.1")
     message = field(1, b"edge") + field(2, descriptor)
     file = run.folder / f"call-{kind}"
     file.write_bytes(b"\0" + struct.pack(">I", len(message)) + message)
@@ -156,6 +155,7 @@ def rate_limit(run, door, kind):
 
 
 def entry(key, value):
+    """Encodes an entry of a descriptor."""
     return field(1, field(1, key.encode()) + field(2, value.encode()))
 
 

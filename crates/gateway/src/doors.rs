@@ -150,18 +150,19 @@ impl Doors {
             SHOULD_RATE_LIMIT => {
                 self.only(method, "POST")?;
                 let answer = rate_limit::answer(self.clone(), snapshot, request, connection);
-                let response = timeout(BODY, answer).await.map_err(|_| SLOW)?;
+                // Boxed, so that the futures of other calls are small.
+                let response = timeout(BODY, Box::pin(answer)).await.map_err(|_| SLOW)?;
                 Ok(response.map(Body::rpc))
             }
             HEALTH_CHECK => {
                 self.only(method, "POST")?;
                 let drains = *connection.drain().borrow();
                 let answer = health_service(request, !drains);
-                let response = timeout(BODY, answer).await.map_err(|_| SLOW)?;
+                let response = timeout(BODY, Box::pin(answer)).await.map_err(|_| SLOW)?;
                 Ok(response.map(Body::rpc))
             }
             CHECK if [Method::GET, Method::HEAD].contains(method) => {
-                check::look(self, stack, &request, connection).await
+                Box::pin(check::look(self, stack, &request, connection)).await
             }
             CHECK => {
                 self.only(method, "GET, HEAD, POST")?;

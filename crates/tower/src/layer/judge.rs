@@ -39,7 +39,8 @@ impl Enforced {
             Some((charges, indices)) => {
                 let reply = match &self.store {
                     Store::Memory(memory) => admission.ask_at_once(memory, &charges),
-                    Store::Redis(_) => admission.ask(&charges).await,
+                    // Boxed, so that the future of a decision in memory is small.
+                    Store::Redis(_) => Box::pin(admission.ask(&charges)).await,
                 };
                 decided.decide(reply.decision);
                 let held = reply.reservation.and_then(Reservation::into_holds);
@@ -65,7 +66,7 @@ impl Enforced {
             Some((rule_charges, indices)) => {
                 let charges: PerCharge<Charge<'_>> =
                     rule_charges.iter().map(RuleCharge::charge).collect();
-                let decision = match self.store.peek(&charges).await {
+                let decision = match Box::pin(self.store.peek(&charges)).await {
                     Ok(outlooks) => outlook(&charges, &outlooks),
                     Err(_) => outlook_here(&charges, &self.store.peek_here(&charges)),
                 };
