@@ -69,7 +69,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
                 check(line, &entry);
                 Some(values(&entry))
             }
-            Ok(Line::Other | Line::Lost(_)) => None,
+            Ok(Line::Question | Line::Other | Line::Lost(_)) => None,
             Err(error) => {
                 assert!(!error.what.is_empty());
                 assert!(

@@ -135,13 +135,11 @@ impl LiveStatus {
         let routes = routes.map(|route| RouteView {
             name: &route.name,
             path: Some(&*route.pattern),
-            metrics: &route.metrics,
         });
         let unmatched = snapshot.budgets.policies.first();
         let unmatched = unmatched.map(|policy| RouteView {
             name: &policy.route,
             path: None,
-            metrics: &stack.unmatched_metrics,
         });
         View {
             configuration: &snapshot.version,

@@ -43,7 +43,7 @@ impl Fit {
         let filled = lines.iter().enumerate();
         for (number, line) in filled.filter(|(_, line)| !line.is_empty()) {
             match fit.parser.read(line) {
-                Ok(Kind::Request) => {
+                Ok(Kind::Request | Kind::Question) => {
                     let record = fit.parser.record();
                     let has_path = record.texts[Field::Path as usize] != Default::default();
                     if !has_hops(&fit.format, line, record) {

@@ -42,6 +42,7 @@ fields! {
     Exempt "exempt" "The entry of `exempt` that matched.",
     DeniedBy "denied_by" "The entry of `deny` that matched.",
     DecidedBy "decided_by" "What decided in tidegate: `store`, `remembered`, `gateway` or `on_failure`.",
+    Door "door" "The way in which another program asked tidegate about the request: `ask`, `check` or `rate_limit_service`.",
     Id "id" "The ID of the request.",
     Duration "duration" "How long the request took.",
     Peer "peer" "The address that connected.",

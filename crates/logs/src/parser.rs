@@ -55,6 +55,8 @@ enum Json {
 pub enum Line<'a> {
     /// A request.
     Request(Entry<'a>),
+    /// A decision of tidegate for another program that named limits and no request: by `/v1/check` or by Envoy's `RateLimitService`.
+    Question,
     /// A line that is no request by its format: a comment, or a line of tidegate that is not in its access log.
     Other,
     /// The number of requests that the log reports as lost here.
@@ -136,6 +138,7 @@ impl Parser {
     pub fn line<'a>(&'a mut self, line: &'a [u8]) -> Result<Line<'a>, LineError> {
         Ok(match self.read(line)? {
             Kind::Request => Line::Request(self.entry(line, self.record())),
+            Kind::Question => Line::Question,
             Kind::Other => Line::Other,
             Kind::Lost(count) => Line::Lost(count),
         })
@@ -185,6 +188,9 @@ impl Parser {
         if kind == Kind::Request {
             let finished = values.record.finish();
             finished.map_err(|what| LineError::at(0, what))?;
+            if is_question(line, &self.values.record) {
+                return Ok(Kind::Question);
+            }
             self.note_fields();
             self.values.record.version = self.version;
         }
@@ -268,6 +274,13 @@ impl Parser {
         self.fields = vec![fields];
         self.version = 0;
     }
+}
+
+/// Whether a line of tidegate is about a question that describes no request. The method and the path of such a line belong to the call that
+/// asked. A line with the door `ask` has the values of the request that a proxy asked about.
+fn is_question(line: &[u8], record: &Record) -> bool {
+    let door = record.texts[Field::Door as usize].bytes(line);
+    matches!(door, b"check" | b"rate_limit_service")
 }
 
 /// Whether a line of Caddy belongs to an access log.

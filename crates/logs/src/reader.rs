@@ -279,9 +279,11 @@ impl Reader {
                         Ok(None | Some([])) => Ok(Kind::Other),
                         Ok(Some(line)) => {
                             let read = source.parser.read(line);
+                            let record = source.parser.record();
                             if read == Ok(Kind::Request) {
-                                let record = source.parser.record();
                                 self.held.push(number, line, record);
+                            }
+                            if let Ok(Kind::Request | Kind::Question) = read {
                                 written = written.max(record.written());
                                 self.newest = self.newest.max(written);
                             }
@@ -296,6 +298,7 @@ impl Reader {
                     self.report.requests += 1;
                     source.requests += 1;
                 }
+                Ok(Kind::Question) => self.report.questions += 1,
                 Ok(Kind::Other) => self.report.others += 1,
                 Ok(Kind::Lost(count)) => {
                     self.report.others += 1;

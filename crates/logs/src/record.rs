@@ -53,6 +53,8 @@ pub(crate) struct Values {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
+    /// A decision of tidegate for another program that named limits and no request.
+    Question,
     /// A line that is no request by its format: a comment, or a line of tidegate that is not in its access log.
     Other,
     /// The number of requests that the log reports as lost here.

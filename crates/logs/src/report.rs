@@ -9,6 +9,8 @@ pub struct Report {
     pub lines: u64,
     /// Lines that are requests.
     pub requests: u64,
+    /// Decisions of tidegate for other programs that named limits and no request.
+    pub questions: u64,
     /// Lines that are no requests by their format, such as comments, and lines of tidegate that are not in its access log.
     pub others: u64,
     /// Wrong lines.

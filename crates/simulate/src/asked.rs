@@ -15,10 +15,10 @@ pub(crate) struct Asked<'p> {
     /// Duration of the request after limits admitted it, in us. `None` if the log lacks it, or if limits refused the request when it was
     /// logged.
     pub(crate) service: Option<Micros>,
-    /// The status of the answer. `None` if limits refused the request when it was logged.
+    /// The status of the answer. `None` if limits refused the request when it was logged, or if another program carried the request.
     pub(crate) status: Option<u16>,
-    /// The logged cost, if a limit takes the cost from the answer. `None` if no limit does, or if limits refused the request when it was
-    /// logged.
+    /// The logged cost, if a limit takes the cost from the answer. `None` if no limit does, or if `status` is `None` because the gateway saw
+    /// no answer.
     pub(crate) cost: Option<u64>,
     /// Whether the charges came from the cache. If so, an earlier request had the same keys.
     pub(crate) is_known: bool,

@@ -169,13 +169,15 @@ impl<'p> Candidate<'p> {
         }
         let limited = is_limited(entry, outcome);
         self.counts.limited_before += u64::from(limited);
+        // The gateway does not see the answer to a request that another program carries, and charges the reserved units.
+        let is_unseen = limited || outcome == Some(b"admitted");
         let id = entry.text(Field::Id).filter(|_| self.keeps_ids);
         let status = || entry.upstream_status().or_else(|| entry.status());
         let cost = || entry.cost().unwrap_or(0);
         Ok(Asked {
             service: service(entry).filter(|_| !limited),
-            status: if limited { None } else { status() },
-            cost: (charged.asks_cost && !limited).then(cost),
+            status: if is_unseen { None } else { status() },
+            cost: (charged.asks_cost && !is_unseen).then(cost),
             charged,
             is_known: self.is_known,
             number,

@@ -44,6 +44,7 @@ pub(crate) fn report(results: &Found<'_>, reader: &Reader) -> Report {
         files: files.collect(),
         lines: read.lines,
         requests: results.times.requests,
+        questions: read.questions,
         others: read.others,
         unreadable: read.refused,
         first_unreadable: read.first_refused.iter().map(Refused::to_string).collect(),

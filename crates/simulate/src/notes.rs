@@ -36,6 +36,12 @@ pub(crate) fn notes(
             number(read.farthest_back / 1_000_000)
         ));
     }
+    if read.questions > 0 {
+        notes.push(format!(
+            "{} lines are decisions by /v1/check or RateLimitService. They are left out: they name limits or descriptors, and describe no request.",
+            number(read.questions)
+        ));
+    }
     if read.lost > 0 {
         notes.push(format!(
             "The log says that {} of its lines were lost.",

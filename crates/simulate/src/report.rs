@@ -29,6 +29,8 @@ pub(crate) struct LogReport {
     pub(crate) lines: u64,
     /// Lines that are requests.
     pub(crate) requests: u64,
+    /// Decisions of tidegate by `/v1/check` or `RateLimitService`, whose lines describe no request.
+    pub(crate) questions: u64,
     /// Lines that are no requests, according to their format.
     pub(crate) others: u64,
     /// Lines that could not be read.

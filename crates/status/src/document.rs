@@ -35,7 +35,7 @@ pub struct Status {
     pub untrusted_proxies: Vec<UntrustedProxy>,
     /// All requests.
     pub requests: Requests,
-    /// The limits that routes use.
+    /// The limits that routes or the listener for decisions use.
     pub limits: Vec<Limit>,
     /// The clients with the highest use and the most refusals, and clients near a limit.
     pub clients: Clients,

@@ -20,7 +20,7 @@ use tidegate_store::{Limit, Store};
 use tidegate_tower::Policy;
 use tidegate_upstream::Upstream;
 
-use crate::metrics::{GatewayMetrics, RouteMetrics};
+use crate::metrics::GatewayMetrics;
 use events::Events;
 
 /// If at least this share of its budget is used, a limit with one budget for all clients has one key near it.
@@ -39,7 +39,8 @@ pub struct View<'a> {
     pub connections: usize,
     /// Uptime, in seconds.
     pub uptime: u64,
-    /// The policy for requests that match no route, followed by the policies of all routes.
+    /// The policy for requests that match no route, the policies of all routes, and the policy of the listener for decisions, if there is
+    /// such a listener.
     pub policies: &'a [Policy],
     /// The routes, in order, followed by an entry for requests that match no route.
     pub routes: Vec<RouteView<'a>>,
@@ -62,8 +63,6 @@ pub struct RouteView<'a> {
     pub name: &'a Arc<str>,
     /// Its path in the configuration. `None` for requests that match no route.
     pub path: Option<&'a str>,
-    /// Its metrics.
-    pub metrics: &'a RouteMetrics,
 }
 
 /// The samples since the start, from which the document is made.
@@ -106,8 +105,8 @@ impl StatusBoard {
         self.requests
             .sample(sample::requests(&metrics.requests.totals()));
         let routes = view.routes.iter().map(|route| {
-            let requests = sample::requests(&route.metrics.requests());
-            (route.name.clone(), requests)
+            let totals = metrics.requests.totals_of(route.name);
+            (route.name.clone(), sample::requests(&totals))
         });
         self.routes.sample(routes);
         let names = view.limits().map(Limit::name);

@@ -66,6 +66,7 @@ pub(crate) fn parsed(format: &Format, text: &[u8]) -> String {
     {
         let said = match parser.line(line) {
             Ok(Line::Request(entry)) => shown(&entry),
+            Ok(Line::Question) => "question".to_owned(),
             Ok(Line::Other) => "no request".to_owned(),
             Ok(Line::Lost(count)) => format!("{count} lost"),
             Err(error) => format!("error: {error}"),

@@ -47,7 +47,7 @@ pub(crate) struct RequestMetrics {
     request_bytes: ByLabel<Arc<str>, Counter>,
     response_bytes: ByLabel<Arc<str>, Counter>,
     // The counters of all routes and doors since start, also of routes that a reload removed. The families above have the same counters.
-    routes: Mutex<BTreeMap<(Arc<str>, Door), Arc<RouteRequests>>>,
+    routes: Mutex<ByRoute>,
 }
 
 /// The counters of one route's requests, by outcome and by class of the answer's status.
@@ -73,6 +73,9 @@ pub struct RequestTotals {
     /// The sum of the requests' durations, in microseconds.
     pub took: u64,
 }
+
+/// The counters of each route and door, in the order of the routes.
+type ByRoute = BTreeMap<(Arc<str>, Door), Arc<RouteRequests>>;
 
 impl RequestMetrics {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
@@ -112,14 +115,16 @@ impl RequestMetrics {
         requests.clone()
     }
 
-    /// Returns the requests of all routes since start. The totals never decrease.
+    /// Returns the requests of all routes by all doors since start. The totals never decrease.
     pub(crate) fn totals(&self) -> RequestTotals {
+        sum(self.routes.lock().iter())
+    }
+
+    /// Returns the requests of a route by all doors since start. Requests before a reload are included.
+    pub(crate) fn totals_of(&self, route: &Arc<str>) -> RequestTotals {
         let routes = self.routes.lock();
-        let totals = routes.values().map(|route| route.totals());
-        totals.fold(RequestTotals::default(), |sum, route| RequestTotals {
-            outcomes: std::array::from_fn(|at| sum.outcomes[at] + route.outcomes[at]),
-            took: sum.took + route.took,
-        })
+        let from = routes.range((route.clone(), Door::default())..);
+        sum(from.take_while(|((name, _), _)| name == route))
     }
 }
 
@@ -161,15 +166,28 @@ impl RouteRequests {
         self.counter(outcome, class).inc();
     }
 
-    /// Returns the route's requests since start. Requests before a reload are included.
-    pub(super) fn totals(&self) -> RequestTotals {
-        let [_, took] = self.durations.sum();
-        RequestTotals {
-            outcomes: std::array::from_fn(|at| {
-                let made = self.counters[at].iter().filter_map(OnceLock::get);
-                made.map(|counter| counter.get()).sum()
-            }),
-            took,
+    /// Returns the number of requests with the outcome of this number.
+    fn count(&self, outcome: usize) -> u64 {
+        let made = self.counters[outcome].iter().filter_map(OnceLock::get);
+        made.map(|counter| counter.get()).sum()
+    }
+}
+
+/// Adds up the counters of routes and doors. The doors of a route stand together.
+fn sum<'r>(
+    counters: impl Iterator<Item = (&'r (Arc<str>, Door), &'r Arc<RouteRequests>)>,
+) -> RequestTotals {
+    let (mut totals, mut last) = (RequestTotals::default(), None);
+    for ((route, _), requests) in counters {
+        for (outcome, sum) in totals.outcomes.iter_mut().enumerate() {
+            *sum += requests.count(outcome);
+        }
+        // All doors of a route share one histogram of durations.
+        if last != Some(route) {
+            let [_, took] = requests.durations.sum();
+            totals.took += took;
+            last = Some(route);
         }
     }
+    totals
 }

@@ -12,7 +12,7 @@ use tidegate_store::{Decision, Mode, Outcome, Via};
 use tidegate_tower::{BodyCost, BodySettled, Decided, Rule};
 
 use super::clients::NumberedLimit;
-use super::requests::{RequestTotals, RouteRequests};
+use super::requests::RouteRequests;
 use super::{
     BodyCostLabels, ClientMetrics, CutLabels, DecisionLabels, Durations, Exemplars, GatewayMetrics,
     RefusedAnswer, StoreMetrics, UnknownPlans,
@@ -122,11 +122,6 @@ impl RouteMetrics {
     /// Stores the trace of a recorded request as an exemplar. `took` is the duration of the request.
     pub fn recorded(&self, took: Duration, trace_id: u128) {
         self.exemplars.add(&self.name, took, trace_id);
-    }
-
-    /// Returns the route's requests since start. Requests before a reload are included.
-    pub fn requests(&self) -> RequestTotals {
-        self.requests.totals()
     }
 
     /// Adds the time from the first attempt to connect to an upstream until the head of its answer.

@@ -135,7 +135,7 @@ fn table(summary: &Summary<Arc<ClientName>>) -> Table {
 
 fn routes(view: &View<'_>, sampled: &StatusBoard) -> Vec<Route> {
     let routes = view.routes.iter().map(|route| {
-        let outcomes = by_outcome(&route.metrics.requests());
+        let outcomes = by_outcome(&view.metrics.requests.totals_of(route.name));
         let series = sampled.routes.get(route.name);
         Route {
             name: route.name.to_string(),

@@ -11,7 +11,7 @@ use super::sample::columns;
 use super::{StatusBoard, View};
 use crate::metrics::GatewayMetrics;
 
-/// Describes each limit that a route uses. Each limit is listed once, in the order of the routes.
+/// Describes each limit that a route or the listener for decisions uses. Each limit is listed once, in the order of the routes.
 pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
     let mut limits: Vec<Limit> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -22,8 +22,8 @@ pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
                 limits.push(one(rule, sampled, view.metrics));
                 limits.len() - 1
             });
-            // The first policy has no route: it applies to requests that match no route.
-            if at > 0 {
+            // The first policy is for requests that match no route, and a policy behind those of the routes for decisions.
+            if (1..view.routes.len()).contains(&at) {
                 limits[place].routes.push(policy.route.to_string());
             }
         }
