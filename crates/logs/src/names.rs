@@ -213,8 +213,8 @@ pub(crate) fn tidegate(name: &str) -> Option<Meaning> {
         // tidegate logs the path without the query, so `path` is a field and not a [`Meaning::Target`].
         "id" | "method" | "host" | "path" | "protocol" | "outcome" | "route" | "client"
         | "plan" | "limit" | "refused_by" | "would_refuse" | "exempt" | "denied_by"
-        | "decided_by" | "door" | "peer" | "client_ip" | "status" | "upstream_status" | "bytes_in"
-        | "bytes_out" | "cost" => Meaning::Field(Field::named(name)?),
+        | "decided_by" | "door" | "peer" | "client_ip" | "status" | "upstream_status"
+        | "bytes_in" | "bytes_out" | "cost" => Meaning::Field(Field::named(name)?),
         _ => return None,
     })
 }

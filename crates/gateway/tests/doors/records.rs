@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::kit::*;
 use crate::support::GatewayProcess;
+use crate::support::asking::page_json;
 
 const DOMAINS: &str =
     "rate_limit_service: { domains: { edge: [{ match: { user: \"*\" }, limits: [per-user] }] } }";
@@ -55,6 +56,60 @@ async fn each_door_has_its_label_in_the_metrics() {
     let refused =
         "tidegate_decisions_total{limit=\"calls\",verdict=\"refused\",decided_by=\"store\"}";
     assert_eq!(sample(doors.gateway.admin, refused).await, 4);
+    doors.stop().await;
+}
+
+#[tokio::test]
+async fn the_status_counts_the_decisions_of_all_doors() {
+    let doors = Doors::start(DOMAINS, YAML).await;
+    // One request by each door is admitted, and one is refused.
+    for _ in 0..2 {
+        doors
+            .check(json!({ "limits": ["calls"], "client": "ip:192.0.2.1" }))
+            .await;
+        doors
+            .check(json!({ "route": "all", "client": "ip:192.0.2.2" }))
+            .await;
+        doors
+            .ask(&[("x-forwarded-uri", "/"), ("x-forwarded-for", "192.0.2.3")])
+            .await;
+        doors
+            .rate_limit(rate_limit_call("edge", vec![descriptor(&[("user", "a")])]))
+            .await;
+        doors.client.get("/").await;
+    }
+    let document = || async { page_json(doors.gateway.admin, "/status.json").await };
+    until("all requests are sampled", async || {
+        let document = document().await;
+        document["requests"]["total"] == 10 && document["requests"]["minute"]["all"] == 10
+    })
+    .await;
+    let status = document().await;
+    let outcomes = json!({ "admitted": 4, "forwarded": 1, "limited": 5 });
+    assert_eq!(status["requests"]["outcomes"], outcomes);
+    assert_eq!(status["requests"]["minute"]["refused"], 5);
+    let of_routes = |name: &str| {
+        let mut routes = status["routes"].as_array().unwrap().iter();
+        let route = routes.find(|route| route["name"] == name).unwrap();
+        [
+            &route["total"],
+            &route["minute"]["all"],
+            &route["minute"]["refused"],
+        ]
+        .map(Value::clone)
+    };
+    assert_eq!(of_routes("all"), [6, 6, 3].map(Value::from));
+    assert_eq!(of_routes("none"), [4, 4, 2].map(Value::from));
+    // The limits of descriptors are listed, and decisions are no route.
+    let limits = status["limits"].as_array().unwrap().iter();
+    let limits = limits.map(|limit| (limit["name"].clone(), limit["routes"].clone()));
+    let limits: Vec<_> = limits.collect();
+    let expected = [
+        ("calls", json!(["all"])),
+        ("seen", json!([])),
+        ("per-user", json!([])),
+    ];
+    assert_eq!(limits, expected.map(|(name, routes)| (json!(name), routes)));
     doors.stop().await;
 }
 

@@ -1,5 +1,6 @@
 //! `tidegate simulate` on the log of a real gateway: it decides as the gateway did, for each single request.
 
+mod asked;
 mod credentials;
 mod delayed;
 mod edges;
@@ -26,7 +27,7 @@ use crate::support::TestGateway;
 use crate::support::commands::{ended, tidegate};
 
 /// What a replay needs of the log.
-const FIELDS: &str = "format: json, fields: [id, method, host, path, protocol, status, outcome, route, peer, client_ip, client, plan, \
+const FIELDS: &str = "format: json, fields: [id, method, host, path, protocol, status, outcome, route, door, peer, client_ip, client, plan, \
     refused_by, decided_by, decided_at, would_refuse, cost, upstream_status, waited_us, total_us]";
 
 /// One of each algorithm, and what limits can do beside it. Windows are short, so that some end while requests come.

@@ -22,7 +22,7 @@ pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
                 limits.push(one(rule, sampled, view.metrics));
                 limits.len() - 1
             });
-            // The first policy is for requests that match no route, and a policy behind those of the routes for decisions.
+            // The first policy has no route: it applies to requests that match no route. The policy of decisions follows the routes.
             if (1..view.routes.len()).contains(&at) {
                 limits[place].routes.push(policy.route.to_string());
             }
