@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::kit::*;
 use crate::support::GatewayProcess;
-use crate::support::asking::page_json;
 
 const DOMAINS: &str =
     "rate_limit_service: { domains: { edge: [{ match: { user: \"*\" }, limits: [per-user] }] } }";
@@ -78,7 +77,16 @@ async fn the_status_counts_the_decisions_of_all_doors() {
             .await;
         doors.client.get("/").await;
     }
-    let document = || async { page_json(doors.gateway.admin, "/status.json").await };
+    let headers = [
+        "content-security-policy",
+        "x-content-type-options",
+        "referrer-policy",
+        "cross-origin-resource-policy",
+        "cross-origin-opener-policy",
+    ];
+    let browser = tidegate_testkit::Client::fresh(doors.gateway.admin);
+    let browser = headers.into_iter().fold(browser, |it, name| it.knows(name));
+    let document = || async { json_of(&browser.get("/status.json").await) };
     until("all requests are sampled", async || {
         let document = document().await;
         document["requests"]["total"] == 10 && document["requests"]["minute"]["all"] == 10
