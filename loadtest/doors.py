@@ -5,8 +5,9 @@
     loadtest/doors.py --binary target/dist/tidegate --deadline # behind Envoy, with a Redis that freezes
 
 The gateway has one processor. Clients keep 64 connections. Each row is measured in each round, in turn, and the medians of the rounds are
-printed, with the ratio to a refused request of the proxy. With --deadline, wrk asks Envoy, and Envoy asks the gateway with its own timeout
-of 20 ms; the program prints the time of the calls and the number of calls that Envoy gave up on.
+printed, with the ratio to a refused request of the proxy. With --deadline, Envoy gets a steady rate of requests, and asks the gateway with its
+own timeout of 20 ms; the program prints the time of the calls and the number of calls that Envoy gave up on. A higher rate than the machine
+serves would measure Envoy's queue.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -41,6 +43,7 @@ def main():
     parser.add_argument("--binary", type=Path, required=True, help="the gateway; a build with `--profile dist`, or it says little")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4, help="of each row in each round")
+    parser.add_argument("--rate", type=int, default=2000, help="requests a second, with --deadline")
     parser.add_argument("--deadline", action="store_true", help="measures calls of Envoy in place of CPU time")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-doors-"))
@@ -49,7 +52,7 @@ def main():
     with Processes(folder, run.binaries) as processes:
         gateways.upstream(run, processes)
         if options.deadline:
-            deadline(run, processes)
+            deadline(run, processes, options.rate)
         else:
             costs(run, processes, options.rounds)
     shutil.rmtree(folder)
@@ -219,7 +222,7 @@ static_resources:
 """
 
 
-def deadline(run, processes):
+def deadline(run, processes, rate):
     """Asks through Envoy, first with a Redis that answers, then with a frozen one."""
     redis, redis_port = gateways.redis(run, processes)
     _, _, door = started(run, processes, redis_port, timeout="25ms", on_failure="local")
@@ -239,7 +242,8 @@ def deadline(run, processes):
             redis.send_signal(signal)
         urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{admin}/reset_counters", method="POST"))
         before = stats(admin)
-        wrk(run, f"http://127.0.0.1:{port}/")
+        steady = HERE / "comparison" / "steady.py"
+        done(run, [sys.executable, steady, port, "/", rate, run.seconds, CONNECTIONS, 1])
         time.sleep(6)  # Envoy sums up its histograms every 5 s.
         after = stats(admin)
         calls = after["cluster.limits.upstream_rq_completed"] - before.get("cluster.limits.upstream_rq_completed", 0)
