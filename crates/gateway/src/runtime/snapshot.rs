@@ -96,6 +96,10 @@ impl AsRef<Stack> for Snapshot {
 }
 
 /// A request that has begun, by the part that answers it.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most requests are of this variant, and a box would be an allocation for each"
+)]
 enum Begin {
     Request(Begun),
     Call(Arc<Doors>, Call),
