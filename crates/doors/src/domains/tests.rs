@@ -55,10 +55,10 @@ fn a_descriptor_needs_exactly_the_keys_of_an_entry_in_any_order() {
 fn the_first_entry_that_matches_counts() {
     let domain = list(&["a=1 b=*", "a=foo* b=2", "a=* b=2", "a=* b=*"]);
     assert_eq!(rule(&domain, "a=1 b=2"), Some(0));
-    assert_eq!(rule(&domain, "a=foobar b=2"), Some(1));
+    assert_eq!(rule(&domain, "a=foo-bar b=2"), Some(1));
     assert_eq!(rule(&domain, "a=foo b=2"), Some(1));
-    assert_eq!(rule(&domain, "a=fo b=2"), Some(2));
-    assert_eq!(rule(&domain, "a=fo b=3"), Some(3));
+    assert_eq!(rule(&domain, "a=f b=2"), Some(2));
+    assert_eq!(rule(&domain, "a=f b=3"), Some(3));
 }
 
 #[test]
@@ -75,10 +75,10 @@ fn an_entry_that_an_earlier_entry_hides_is_refused() {
         ("a=1", "a=1"),
         ("a=*", "a=1"),
         ("a=*", "a=foo*"),
-        ("a=foo*", "a=foobar*"),
+        ("a=foo*", "a=foo-bar*"),
         ("a=foo*", "a=foo"),
         ("a=* b=2", "b=2 a=1"),
-        ("a=fo* b=*", "b=foo* a=foo"),
+        ("a=f* b=*", "b=foo* a=foo"),
     ] {
         let mut list = DomainList::default();
         list.add(entry("x=1", 0)).unwrap();
@@ -87,7 +87,7 @@ fn an_entry_that_an_earlier_entry_hides_is_refused() {
     }
     for (earlier, later) in [
         ("a=1", "a=*"),
-        ("a=foo*", "a=fo*"),
+        ("a=foo*", "a=f*"),
         ("a=1 b=*", "a=* b=1"),
         ("a=*", "a=* b=*"),
         ("a=*", "b=*"),
@@ -198,10 +198,10 @@ fn asterisks_may_stand_anywhere_in_a_value() {
         ("mid=bar-x-b", Some(0)),
         ("mid=bar", None),
         ("mid=barbc", None),
-        ("multi=foobarbaz", Some(1)),
+        ("multi=foo-barbaz", Some(1)),
         ("multi=foo1bar2baz", Some(1)),
         ("multi=foobaz", None),
-        ("multi=foobarba", None),
+        ("multi=foo-barba", None),
         // The start and the end of a value must not share characters.
         ("ends=aaa", None),
         ("ends=aaaa", Some(4)),
