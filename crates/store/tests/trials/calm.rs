@@ -17,6 +17,9 @@ use crate::work;
 /// The longest wait for a result that comes at once on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The shortest wait in which Redis answers on a busy machine.
+const SHORT: Duration = Duration::from_millis(20);
+
 /// A key without requests.
 const FRESH: u64 = 1_000;
 
@@ -49,7 +52,7 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
             proxy.heal();
         }
         if let Store::Redis(store) = &gateway.store {
-            until_it_decides(store).await;
+            until_it_decides(store, short_wait(trial, place)).await;
         }
         // Only a lost message can take this long.
         let _ = tokio::time::timeout(PATIENCE, gateway.store.let_go()).await;
@@ -65,7 +68,7 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
         None => trial.gateway(0).store.clone(),
         Some(url) => {
             let store = trial.fleet.connect(url, true).await;
-            until_it_decides(&store).await;
+            until_it_decides(&store, None).await;
             Store::Redis(Arc::new(store))
         }
     };
@@ -74,16 +77,16 @@ pub(crate) async fn settle_and_look(trial: &Trial) {
 }
 
 /// Whether Redis decides requests for each key, on whatever node the key is.
-async fn decides(store: &RedisStore) -> bool {
+async fn decides(store: &RedisStore, within: Option<Duration>) -> bool {
     for key in [0, 1, FRESH] {
-        if !decides_on(store, key).await {
+        if !decides_on(store, key, within).await {
             return false;
         }
     }
     true
 }
 
-async fn decides_on(store: &RedisStore, key: u64) -> bool {
+async fn decides_on(store: &RedisStore, key: u64, within: Option<Duration>) -> bool {
     let numbers = Numbers {
         limit: 1_000_000,
         refill: 1,
@@ -100,7 +103,19 @@ async fn decides_on(store: &RedisStore, key: u64) -> bool {
         cost: 1,
         origin: None,
     };
-    store.decide(&[charge]).await.via == Via::Store
+    store.decide_within(&[charge], within).await.via == Via::Store
+}
+
+/// The longest wait of a gateway's decisions, if all of them are short. Such a gateway must notice by them alone that Redis is back.
+fn short_wait(trial: &Trial, place: usize) -> Option<Duration> {
+    let own = trial.case.work.iter().filter(|it| it.gateway == place);
+    let waits = own.filter_map(|work| match work.what {
+        What::Ask { within, .. } => Some(within),
+        _ => None,
+    });
+    let waits: Option<Vec<u64>> = waits.collect();
+    let longest = waits?.into_iter().max()?;
+    Some(Duration::from_millis(longest).max(SHORT))
 }
 
 /// Waits a moment. Panics after the deadline.
@@ -109,10 +124,10 @@ async fn again(deadline: Instant) {
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
-/// Waits until Redis decides.
-async fn until_it_decides(store: &RedisStore) {
+/// Waits until Redis decides, by decisions that wait for at most `within`.
+async fn until_it_decides(store: &RedisStore, within: Option<Duration>) {
     let deadline = Instant::now() + PATIENCE;
-    while !decides(store).await {
+    while !decides(store, within).await {
         again(deadline).await;
     }
 }
@@ -222,7 +237,7 @@ async fn come_back_whole(trial: &Trial) {
     let is_leased = charges.iter().any(is_leased) && !trial.case.in_memory;
     let other = (place + 1) % trial.gateways.len();
     for _ in 0..if is_leased { 6 } else { 0 } {
-        work::request(trial, other, charges, then).await;
+        work::request(trial, other, charges, then, None).await;
     }
     let capacity = charges.iter().map(|charge| {
         let numbers = trial.limit(place, charge.limit, charge.plan).0;
@@ -231,7 +246,7 @@ async fn come_back_whole(trial: &Trial) {
     let most = capacity.min().unwrap_or(0).min(MOST);
     let mut refused = None;
     for _ in 0..most {
-        refused = work::request(trial, place, charges, then).await;
+        refused = work::request(trial, place, charges, then, None).await;
         if refused.is_none_or(|answer| answer.outcome != Outcome::Admitted) {
             break;
         }
@@ -240,7 +255,7 @@ async fn come_back_whole(trial: &Trial) {
     if charges.iter().any(is_synced) && !trial.case.in_memory {
         // This includes counts of an earlier gateway at this place.
         tokio::time::sleep(UNHEARD).await;
-        refused = work::request(trial, place, charges, then).await;
+        refused = work::request(trial, place, charges, then, None).await;
     }
     let Some(refused) = refused.filter(|answer| answer.outcome == Outcome::Refused) else {
         return;
@@ -259,7 +274,7 @@ async fn come_back_whole(trial: &Trial) {
     let began = now();
     tokio::time::sleep(Duration::from_micros(retry_after + 1)).await;
     let asked_again = now();
-    let again = work::request(trial, place, charges, then).await;
+    let again = work::request(trial, place, charges, then, None).await;
     let Some(again) = again.filter(|again| !again.has_error) else {
         return;
     };

@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub(crate) away: Option<u64>,
     /// Its extras, by their numbers.
     pub(crate) extras: Vec<(usize, Extra)>,
-    /// The name of its theme in figures. Empty without a theme of `generate/themes`.
+    /// The name of its theme in figures. Empty without a theme of `generate/themes` or `generate/waits`.
     pub(crate) theme: &'static str,
 }
 
@@ -91,6 +91,8 @@ pub(crate) enum What {
         pause: u64,
         charges: Vec<Ask>,
         then: Then,
+        /// The longest wait of a decision in ms, if it is shorter than the timeout.
+        within: Option<u64>,
     },
     /// The budgets of a key are reset, under all plans.
     Reset { limit: usize, key: u64 },

@@ -82,8 +82,11 @@ async fn of_server(trial: &Trial, what: Mishap, begin: Micros) {
     match what {
         Mishap::Frozen(time) => {
             redis.pause().await;
+            let begin = now();
             wait(time).await;
+            let span = Span { begin, end: now() };
             redis.resume();
+            trial.log.outages.lock().unwrap().push(span);
         }
         Mishap::ClientsPaused(time) => {
             let time = time.to_string();

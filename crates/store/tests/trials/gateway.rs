@@ -117,10 +117,11 @@ impl Fleet {
 impl Gateway {
     /// The time until which Redis may decide a request for this key. A call has a deadline by Redis's clock, which the gateway only
     /// estimates.
-    pub(crate) fn given_up(&self, key: u64, begin: Micros) -> Micros {
+    pub(crate) fn given_up(&self, key: u64, begin: Micros, within: Option<Duration>) -> Micros {
+        let wait = within.map_or(TIMEOUT, |within| within.min(TIMEOUT));
         let shortest = self.shortest.lock().unwrap();
         let ahead = shortest.get(&key).copied().unwrap_or(LONG);
-        begin + TIMEOUT.as_micros() as Micros + ahead
+        begin + wait.as_micros() as Micros + ahead
     }
 
     /// Notes the time after which Redis has answered a request for this key.

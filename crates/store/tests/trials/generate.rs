@@ -4,6 +4,7 @@
 mod extras;
 mod mishaps;
 mod themes;
+mod waits;
 
 use tidegate_core::Micros;
 use tidegate_store::{Mode, OnFailure};
@@ -34,6 +35,9 @@ pub(crate) const KEYS: u64 = 2;
 pub(crate) fn case(seed: u64) -> Case {
     if themes::is_themed(seed) {
         return themes::case(seed);
+    }
+    if waits::is_themed(seed) {
+        return waits::case(seed);
     }
     let mut dice = Dice(seed);
     let theme = dice.pick(&[
@@ -242,6 +246,7 @@ fn ask(dice: &mut Dice, limits: &[LimitCase], theme: Theme, length: u64) -> What
         pause,
         charges,
         then,
+        within: None,
     }
 }
 

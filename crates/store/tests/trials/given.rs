@@ -174,6 +174,7 @@ fn ask(
         settled: None,
         called: false,
         given_up: now,
+        within: None,
     }
 }
 

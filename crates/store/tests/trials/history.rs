@@ -4,7 +4,7 @@
 mod clock;
 
 use tidegate_core::{Block, Micros, Verdict};
-use tidegate_store::{Mode, OnFailure, Outcome, Via};
+use tidegate_store::{Mode, OnFailure, Outcome, StoreError, Via};
 
 use crate::case::{LimitCase, PLAN};
 use crate::law::{Kind, Numbers};
@@ -22,6 +22,8 @@ pub(crate) struct History {
     pub(crate) resets: Vec<Reset>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) troubles: Vec<Trouble>,
+    /// The times in which Redis surely answered no call.
+    pub(crate) outages: Vec<Span>,
     /// The numbers of gateways that heartbeats were answered with.
     pub(crate) counts: Vec<Count>,
     /// The ends of gateways.
@@ -131,6 +133,8 @@ pub(crate) struct Request {
     pub(crate) settled: Option<Micros>,
     /// Redis may decide the request until this time, even if the gateway or the client has given up.
     pub(crate) given_up: Micros,
+    /// The longest wait of the decision for Redis, if it is shorter than the timeout.
+    pub(crate) within: Option<Micros>,
 }
 
 /// The charge of a request to one limit, and the limit's verdict.
@@ -276,6 +280,16 @@ impl Request {
             Said::Decided { via, .. } => Some(via),
             Said::Aborted => None,
         }
+    }
+
+    /// Whether the decision has no answer only because it waited for less than the timeout, so that its error proves no trouble.
+    pub(crate) fn is_impatient(&self) -> bool {
+        let Said::Decided { error, .. } = &self.said else {
+            return false;
+        };
+        let early = [StoreError::Timeout, StoreError::Late].map(|early| early.to_string());
+        let is_early = error.as_ref().is_some_and(|error| early.contains(error));
+        self.within.is_some() && is_early
     }
 
     /// Whether Redis may have been called, and no answer arrived.

@@ -26,6 +26,7 @@ pub(crate) struct Log {
     pub(crate) resets: Mutex<Vec<Reset>>,
     pub(crate) losses: Mutex<Vec<Loss>>,
     pub(crate) troubles: Mutex<Vec<Trouble>>,
+    pub(crate) outages: Mutex<Vec<Span>>,
     pub(crate) counts: Mutex<Vec<Count>>,
     pub(crate) ends: Mutex<Vec<End>>,
     pub(crate) looks: Mutex<Vec<Look>>,
@@ -277,7 +278,7 @@ impl Trial {
         let requests = std::mem::take(&mut *log.requests.lock().unwrap());
         let mut troubles = std::mem::take(&mut *log.troubles.lock().unwrap());
         // A request with an error proves a trouble, even if its cause is not noted.
-        for request in &requests {
+        for request in requests.iter().filter(|it| !it.is_impatient()) {
             if let Said::Decided { error: Some(_), .. } = request.said {
                 troubles.push(Trouble {
                     gateway: Some(request.gateway),
@@ -290,6 +291,7 @@ impl Trial {
             limits: limits.collect(),
             requests,
             troubles,
+            outages: std::mem::take(&mut *log.outages.lock().unwrap()),
             resets: std::mem::take(&mut *log.resets.lock().unwrap()),
             losses: std::mem::take(&mut *log.losses.lock().unwrap()),
             counts: std::mem::take(&mut *log.counts.lock().unwrap()),

@@ -13,6 +13,7 @@ mod concurrency;
 mod delay;
 mod known;
 mod leaving;
+mod noticed;
 mod observe;
 mod outage;
 mod planted;
@@ -60,6 +61,7 @@ pub(crate) const ALL: &[Promise] = &[
     outage::LOCAL,
     outage::LOCAL_MODE,
     outage::CLOSED,
+    noticed::NOTICED,
     block::LASTS,
     block::BEGINS,
     block::ENDS,

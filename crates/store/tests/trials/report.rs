@@ -22,6 +22,8 @@ const LINES: usize = 150;
 pub(crate) struct Figures {
     trials: u64,
     operations: u64,
+    /// The decisions with a short wait, and those of them that had no answer in time.
+    short: (u64, u64),
     limits: BTreeMap<String, u64>,
     extras: BTreeMap<&'static str, u64>,
     faults: BTreeMap<&'static str, u64>,
@@ -39,6 +41,9 @@ impl trials::Figures<Judged> for Figures {
         } = trial;
         self.trials += 1;
         self.operations += (history.requests.len() + history.resets.len()) as u64;
+        let short = history.requests.iter().filter(|it| it.within.is_some());
+        self.short.0 += short.clone().count() as u64;
+        self.short.1 += short.filter(|it| it.is_impatient()).count() as u64;
         for limit in &case.limits {
             let mode = if case.in_memory {
                 "memory"
@@ -79,6 +84,11 @@ impl trials::Figures<Judged> for Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} trials, {} operations", self.trials, self.operations)?;
+        let (all, in_vain) = self.short;
+        writeln!(
+            f,
+            "{all} decisions with a short wait, {in_vain} of them in vain"
+        )?;
         writeln!(f, "limits:")?;
         for (limit, count) in &self.limits {
             writeln!(f, "  {count:>7} {limit}")?;
@@ -290,10 +300,12 @@ fn of_request(request: &Request, breach: &Breach, since: impl Fn(Micros) -> f64 
             )
         })
         .collect();
+    let within = request.within;
+    let within = within.map_or(String::new(), |wait| format!(" within {wait} us"));
     let until = request.ran_until.map(since);
     let settled = request.settled.map(since);
     format!(
-        "gateway {}: {said}; {}; until {until:?}, settled {settled:?}",
+        "gateway {}: {said}{within}; {}; until {until:?}, settled {settled:?}",
         request.gateway,
         charges.join("; ")
     )

@@ -24,9 +24,11 @@ pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
             pause,
             charges,
             then,
+            within,
         } => {
+            let within = within.map(Duration::from_millis);
             for _ in 0..times {
-                asked(&trial, work.gateway, &charges, then).await;
+                asked(&trial, work.gateway, &charges, then, within).await;
                 tokio::time::sleep(Duration::from_micros(pause)).await;
             }
         }
@@ -58,9 +60,9 @@ pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
 const ATTEMPTS: usize = 3;
 
 /// Sends a request, and sends it again after the retry-after if it waits for its limits.
-async fn asked(trial: &Trial, place: usize, asks: &[Ask], then: Then) {
+async fn asked(trial: &Trial, place: usize, asks: &[Ask], then: Then, within: Option<Duration>) {
     for _ in 0..ATTEMPTS {
-        let answer = request(trial, place, asks, then).await;
+        let answer = request(trial, place, asks, then, within).await;
         let wait = answer.and_then(|answer| answer.retry_after);
         let Some(wait) = wait.filter(|wait| matches!(then, Then::Retry(most) if *wait <= most))
         else {
@@ -120,12 +122,13 @@ pub(crate) struct Answer {
     pub(crate) is_of_all: bool,
 }
 
-/// Sends a request once. `None` if the gateway does not run, or if the client did not wait for the answer.
+/// Sends a request once. Its decision waits for at most `within`, or for the timeout. `None` if the gateway does not run, or if the client did not wait for the answer.
 pub(crate) async fn request(
     trial: &Trial,
     place: usize,
     asks: &[Ask],
     then: Then,
+    within: Option<Duration>,
 ) -> Option<Answer> {
     let gateway = trial.gateway(place);
     let mut life = gateway.life.subscribe();
@@ -157,18 +160,20 @@ pub(crate) async fn request(
         .collect();
     let begin = now();
     let key = asked[0].ask.key;
-    let given_up = gateway.given_up(key, begin);
+    let given_up = gateway.given_up(key, begin, within);
     let patience = match then {
         Then::Leave(time) => Duration::from_micros(time),
         _ => Duration::from_secs(60),
     };
+    let deciding = gateway.store.decide_within(&charges, within);
     let decision = tokio::select! {
-        decision = tokio::time::timeout(patience, gateway.store.decide(&charges)) => decision.ok(),
+        decision = tokio::time::timeout(patience, deciding) => decision.ok(),
         _ = life.wait_for(|life| *life == Life::Killed) => None,
     };
     let span = Span { begin, end: now() };
     let mut request = noted(trial, gateway.number, &asked, span, decision.as_ref());
     request.given_up = given_up;
+    request.within = within.map(|within| within.as_micros() as Micros);
     if request.via() == Some(Via::Store) && !request.is_unanswered() {
         gateway.answered(key, span.end - begin);
     }
@@ -339,5 +344,6 @@ fn noted(
         ran_until: None,
         settled: None,
         given_up: span.end,
+        within: None,
     }
 }

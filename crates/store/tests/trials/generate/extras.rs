@@ -3,7 +3,7 @@
 use tidegate_core::Block;
 use tidegate_store::Mode;
 
-use super::{KEYS, MS, themes};
+use super::{KEYS, MS, themes, waits};
 use crate::case::{Case, Extra, Mishap};
 use crate::law::Kind;
 use tidegate_testkit::trials::Dice;
@@ -15,6 +15,9 @@ const OTHERS: u64 = 0x5bf0_3635_1d8e_4e2f;
 pub(crate) fn extras(case: &Case) -> Vec<Extra> {
     if themes::is_themed(case.name.seed) {
         return themes::extras(case);
+    }
+    if waits::is_themed(case.name.seed) {
+        return waits::extras(case);
     }
     let mut dice = Dice(case.name.seed ^ OTHERS);
     let mut extras = Vec::new();
@@ -85,7 +88,7 @@ fn primary_fault(dice: &mut Dice) -> Mishap {
 }
 
 /// A fault of the node of a key.
-fn node_fault(dice: &mut Dice) -> Mishap {
+pub(super) fn node_fault(dice: &mut Dice) -> Mishap {
     let key = dice.between(0, KEYS - 1);
     let (behind, frozen) = (dice.between(50, 300), dice.between(20, 400));
     dice.pick(&[

@@ -143,7 +143,7 @@ pub(super) fn extras(case: &Case) -> Vec<Extra> {
     extras
 }
 
-fn add(case: &mut Case, gateway: usize, at: u64, what: What) {
+pub(super) fn add(case: &mut Case, gateway: usize, at: u64, what: What) {
     let nth = case.work.len();
     case.work.push(Work {
         nth,
@@ -250,7 +250,13 @@ fn limits(dice: &mut Dice, theme: Theme) -> Vec<LimitCase> {
     }
 }
 
-fn limit(dice: &mut Dice, kind: Kind, mode: Mode, window: Micros, most: u64) -> LimitCase {
+pub(super) fn limit(
+    dice: &mut Dice,
+    kind: Kind,
+    mode: Mode,
+    window: Micros,
+    most: u64,
+) -> LimitCase {
     LimitCase {
         kind,
         window,
@@ -310,6 +316,7 @@ fn ask(dice: &mut Dice, limits: &[LimitCase], theme: Theme, length: u64) -> What
         pause,
         charges,
         then,
+        within: None,
     }
 }
 

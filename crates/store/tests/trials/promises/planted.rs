@@ -89,6 +89,7 @@ fn admitted(at: Micros) -> Request {
         settled: None,
         called: true,
         given_up: at + 9 * MS,
+        within: None,
     }
 }
 

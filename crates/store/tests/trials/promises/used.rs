@@ -271,7 +271,10 @@ fn may_be_charged(
     let is_either = matches!(budget(history, request, charge), Some(Budget::Either(_)));
     // A synced limit counts the requests that `on_failure` admits, and sends the count when Redis is back.
     let is_open = mode == Mode::Synced && request.is_admitted() && charge.verdict.is_none();
-    request.is_unanswered() || is_reserved || is_either || is_open
+    // The gateway ends the holds of a decision that it gives up, with the cost 0.
+    let takes_holds = mode == Mode::Exact && history.limits[charge.limit].reserves;
+    let is_given_back = takes_holds && request.is_impatient() && is_back;
+    request.is_unanswered() && !is_given_back || is_reserved || is_either || is_open
 }
 
 /// The span in which a request may have been charged.

@@ -1,6 +1,7 @@
 //! Faults in places, shares, refusals, kept budgets, and the order of queues.
 
 use tidegate_core::Block;
+use tidegate_store::StoreError;
 
 use super::*;
 
@@ -383,4 +384,84 @@ fn the_documentation_repeats_every_promise() {
         let row = format!("| `{}` | {} |", promise.name, promise.words);
         assert!(page.contains(&row), "missing: {row}");
     }
+}
+
+#[test]
+fn outages_that_are_not_noticed() {
+    let vain = |at: Micros| {
+        let mut request = alone(at, 0);
+        request.within = Some(2 * MS);
+        request.said = Said::Decided {
+            outcome: Outcome::Unavailable,
+            via: Via::Fallback,
+            error: Some(StoreError::Timeout.to_string()),
+        };
+        request
+    };
+    let not_asked = |at: Micros| {
+        let mut request = vain(at);
+        request.said = Said::Decided {
+            outcome: Outcome::Unavailable,
+            via: Via::Fallback,
+            error: Some(StoreError::NotAsked.to_string()),
+        };
+        request
+    };
+    let mut history = exact(Kind::FixedWindow);
+    history.outages.push(Span {
+        begin: START,
+        end: START + 2_000 * MS,
+    });
+    // Five timeouts and their tolerances end after 253 ms.
+    let waits = (0..60).map(|nth| vain(10 * MS * nth + 2 * MS));
+    history.requests.extend(waits);
+    let last = vain(620 * MS);
+    breaks(history.clone(), last.clone(), "noticed");
+    history.requests.extend([not_asked(500 * MS), last]);
+    assert_eq!(names(&history), [""; 0]);
+    // A busy machine notices later.
+    history.requests.retain(is_vain);
+    assert_eq!(names(&history), ["noticed"]);
+    let begin = START + 100 * MS;
+    let end = begin + 90 * MS;
+    history.troubles.push(Trouble {
+        gateway: None,
+        kind: "stall",
+        span: Span { begin, end },
+    });
+    assert_eq!(names(&history), [""; 0]);
+}
+
+#[test]
+fn holds_of_decisions_that_were_given_up() {
+    let mut history = exact(Kind::FixedWindow);
+    history.limits[0].window = 10_000 * MS;
+    history.limits[0].reserves = true;
+    history.requests.extend((0..9).map(|_| admitted(0)));
+    let mut short = admitted(0);
+    short.within = Some(2 * MS);
+    short.said = Said::Decided {
+        outcome: Outcome::Unavailable,
+        via: Via::Fallback,
+        error: Some(StoreError::Timeout.to_string()),
+    };
+    history.requests.push(short);
+    // The end of the hold may not have arrived yet.
+    history.requests.push(refused(20 * MS, Via::Store));
+    breaks(history.clone(), refused(900 * MS, Via::Store), "refusal");
+    // The end of the hold may be lost.
+    history.requests.push(refused(900 * MS, Via::Store));
+    let begin = START + 10 * MS;
+    let end = begin + MS;
+    history.troubles.push(Trouble {
+        gateway: Some(0),
+        kind: "paused",
+        span: Span { begin, end },
+    });
+    assert_eq!(names(&history), [""; 0]);
+}
+
+fn is_vain(request: &Request) -> bool {
+    let vain = StoreError::Timeout.to_string();
+    matches!(&request.said, Said::Decided { error: Some(error), .. } if *error == vain)
 }
