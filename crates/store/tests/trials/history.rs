@@ -301,6 +301,16 @@ impl Request {
     }
 }
 
+impl Trouble {
+    /// The kind of a fault that makes calls and answers late.
+    pub(crate) const LATE: &'static str = "call late";
+
+    /// Whether a call may be lost, and not only late.
+    pub(crate) fn may_lose_calls(&self) -> bool {
+        ![Self::LATE, "stall", "slow Redis"].contains(&self.kind)
+    }
+}
+
 impl History {
     /// The mode of a charge's limit in the gateway that decided.
     pub(crate) fn mode(&self, charge: &Charge) -> Mode {

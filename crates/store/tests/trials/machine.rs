@@ -5,11 +5,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
 use tidegate_store::{Key, Limit, Mode};
+use tidegate_testkit::CallFault;
 use tidegate_testkit::trials::{Servers, Taken, stalls};
 use tokio::task::JoinSet;
 
 use crate::calm;
-use crate::case::{Case, Change, LimitCase, Work};
+use crate::case::{Case, Change, LimitCase, Mishap, Work};
 use crate::faults;
 use crate::gateway::{Fleet, Gateway, TIMEOUT, UNSEEN};
 use crate::history::{
@@ -277,6 +278,19 @@ impl Trial {
         let log = &self.log;
         let requests = std::mem::take(&mut *log.requests.lock().unwrap());
         let mut troubles = std::mem::take(&mut *log.troubles.lock().unwrap());
+        let calls = self
+            .case
+            .faults
+            .iter()
+            .filter_map(|fault| match fault.what {
+                Mishap::Calls { fault, .. } => Some(fault),
+                _ => None,
+            });
+        let is_late = |fault| matches!(fault, CallFault::SentLate(_) | CallFault::AnsweredLate(_));
+        if calls.clone().all(is_late) {
+            let struck = troubles.iter_mut().filter(|it| it.kind == "call");
+            struck.for_each(|trouble| trouble.kind = Trouble::LATE);
+        }
         // A request with an error proves a trouble, even if its cause is not noted.
         for request in requests.iter().filter(|it| !it.is_impatient()) {
             if let Said::Decided { error: Some(_), .. } = request.said {

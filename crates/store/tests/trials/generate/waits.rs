@@ -52,7 +52,7 @@ pub(super) fn case(seed: u64) -> Case {
         theme: NAME,
     };
     for gateway in 0..gateways {
-        let all_are_short = dice.one_in(2);
+        let all_are_short = is_outage && !dice.one_in(4) || dice.one_in(2);
         for _ in 0..dice.between(2, 4) {
             let at = dice.between(0, length / 4);
             let is_short = all_are_short || dice.one_in(2);

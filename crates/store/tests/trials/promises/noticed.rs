@@ -10,10 +10,10 @@ use crate::history::{History, Request, Said, Span};
 const TIMEOUTS: usize = 5;
 
 /// The tolerance for the length of one timeout.
-const SLACK: Micros = 40_000;
+const SLACK: Micros = 15_000;
 
 /// More than the pause between two calls in an outage and the longest wait for such a call, in us.
-const TRY: Micros = 350_000;
+const TRY: Micros = 300_000;
 
 /// The least number of decisions in this time that show an outage that is not noticed.
 const MANY: usize = 8;

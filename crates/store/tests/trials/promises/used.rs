@@ -273,8 +273,21 @@ fn may_be_charged(
     let is_open = mode == Mode::Synced && request.is_admitted() && charge.verdict.is_none();
     // The gateway ends the holds of a decision that it gives up, with the cost 0.
     let takes_holds = mode == Mode::Exact && history.limits[charge.limit].reserves;
-    let is_given_back = takes_holds && request.is_impatient() && is_back;
+    let is_given_back = takes_holds && is_given_back(history, request, question);
     request.is_unanswered() && !is_given_back || is_reserved || is_either || is_open
+}
+
+/// Whether a decision with a short wait was given up, and the end of its holds surely arrived.
+fn is_given_back(history: &History, request: &Request, question: &Question<'_>) -> bool {
+    if !request.is_impatient() {
+        return false;
+    }
+    let ended = latest(history, request.gateway, request.asked.end);
+    let troubles = history.troubles.iter();
+    let own = troubles.filter(|it| it.gateway.is_none_or(|of| of == request.gateway));
+    let mut losing = own.filter(|it| it.may_lose_calls());
+    let is_lost = losing.any(|it| it.span.meets(request.asked.begin, ended));
+    !is_lost && (question.is_over || ended < question.at.begin)
 }
 
 /// The span in which a request may have been charged.

@@ -412,12 +412,12 @@ fn outages_that_are_not_noticed() {
         begin: START,
         end: START + 2_000 * MS,
     });
-    // Five timeouts and their tolerances end after 253 ms.
-    let waits = (0..60).map(|nth| vain(10 * MS * nth + 2 * MS));
+    // Five timeouts and their tolerances end after 128 ms.
+    let waits = (0..42).map(|nth| vain(10 * MS * nth + 2 * MS));
     history.requests.extend(waits);
-    let last = vain(620 * MS);
+    let last = vain(440 * MS);
     breaks(history.clone(), last.clone(), "noticed");
-    history.requests.extend([not_asked(500 * MS), last]);
+    history.requests.extend([not_asked(400 * MS), last]);
     assert_eq!(names(&history), [""; 0]);
     // A busy machine notices later.
     history.requests.retain(is_vain);
