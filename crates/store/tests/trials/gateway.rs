@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use tidegate_core::Micros;
 use tidegate_store::redis::RedisOptions;
@@ -21,6 +21,9 @@ const RENEW_EVERY: Duration = Duration::from_millis(30);
 
 /// The longest wait of a decision for Redis.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The time after which a gateway that ends stops sending its counts and slices, with a tolerance.
+const LAST_WORDS: Duration = Duration::from_millis(950);
 
 /// Longer than any fault lasts.
 const LONG: Micros = 2_000_000;
@@ -191,11 +194,13 @@ impl Gateway {
         let settling = async {
             self.life.closed().await;
             self.store.let_go().await;
+            let begun = Instant::now();
             self.store.close().await;
+            begun.elapsed() < LAST_WORDS
         };
         let in_time = tokio::time::timeout(Duration::from_secs(2), settling).await;
         // Messages that are not sent by now are lost.
-        self.ended(log, in_time.is_ok());
+        self.ended(log, in_time.unwrap_or(false));
     }
 
     fn ended(&self, log: &Log, in_order: bool) {
