@@ -33,7 +33,7 @@ use crate::request::grpc;
 use crate::request::problem::{OVERLOADED, Problem};
 use crate::request::record::Ended;
 use crate::request::target::Target;
-use crate::stack::{Begun, Stack};
+use crate::stack::{Begun, CERTIFICATE_ENDED, Stack};
 use ask::AskAnswer;
 use rate_limit::refunds::Refunds;
 use receipts::Receipts;
@@ -140,7 +140,15 @@ impl Doors {
         connection: &ConnectionInfo,
     ) -> Result<Response<Body>, Problem> {
         let stack = (*snapshot).as_ref();
+        let allowed = methods(request.uri().path()).ok_or(NO_DOOR)?;
+        if !allowed.split(", ").any(|method| request.method() == method) {
+            let allowed = HeaderValue::from_static(allowed);
+            return Err(Problem::method_not_allowed(allowed));
+        }
         Target::of(&request)?;
+        if connection.certificate_ended() {
+            return Err(CERTIFICATE_ENDED);
+        }
         access::check(self.token.as_ref(), request.headers())?;
         if stack.overload.pressure() == Pressure::Full {
             return Err(OVERLOADED);
@@ -148,14 +156,12 @@ impl Doors {
         let (path, method) = (request.uri().path(), request.method());
         match path {
             SHOULD_RATE_LIMIT => {
-                self.only(method, "POST")?;
                 let answer = rate_limit::answer(self.clone(), snapshot, request, connection);
                 // Boxed, so that the futures of other calls are small.
                 let response = timeout(BODY, Box::pin(answer)).await.map_err(|_| SLOW)?;
                 Ok(response.map(Body::rpc))
             }
             HEALTH_CHECK => {
-                self.only(method, "POST")?;
                 let drains = *connection.drain().borrow();
                 let answer = health_service(request, !drains);
                 let response = timeout(BODY, Box::pin(answer)).await.map_err(|_| SLOW)?;
@@ -165,32 +171,29 @@ impl Doors {
                 Box::pin(check::look(self, stack, &request, connection)).await
             }
             CHECK => {
-                self.only(method, "GET, HEAD, POST")?;
                 let (head, body) = json_body(request).await?;
                 check::check(self, stack, &head, &body, connection).await
             }
             SETTLE => {
-                self.only(method, "POST")?;
                 let (_, body) = json_body(request).await?;
                 check::settle(&self.receipts, &body)
             }
             OPENAPI => {
-                self.only(method, "GET, HEAD")?;
                 let document = Bytes::from_static(tidegate_doors::OPENAPI.as_bytes());
                 Ok(json(document))
             }
             _ => Err(NO_DOOR),
         }
     }
+}
 
-    /// Refuses a call with a method that the path does not accept.
-    fn only(&self, method: &Method, allowed: &'static str) -> Result<(), Problem> {
-        match allowed.split(", ").any(|allowed| method == allowed) {
-            true => Ok(()),
-            false => Err(Problem::method_not_allowed(HeaderValue::from_static(
-                allowed,
-            ))),
-        }
+/// Returns the methods of a path. `None` for a path that no door has.
+fn methods(path: &str) -> Option<&'static str> {
+    match path {
+        SHOULD_RATE_LIMIT | HEALTH_CHECK | SETTLE => Some("POST"),
+        CHECK => Some("GET, HEAD, POST"),
+        OPENAPI => Some("GET, HEAD"),
+        _ => None,
     }
 }
 

@@ -111,7 +111,7 @@ enum Next {
 
 /// The answer to a request whose client certificate has expired. Its status makes the client open a new connection, whose handshake
 /// requires a valid certificate.
-const CERTIFICATE_ENDED: Problem = Problem::new(
+pub(crate) const CERTIFICATE_ENDED: Problem = Problem::new(
     StatusCode::MISDIRECTED_REQUEST,
     "certificate_expired",
     "The client certificate of this connection has expired.",
@@ -201,7 +201,8 @@ impl Stack {
             Err(problem) => Next::Refuse(problem),
         };
         let certificate = connection.certificate();
-        let certificate = certificate.filter(|_| self.clients.read_certificates());
+        let certificate =
+            certificate.filter(|_| door == Door::Proxy && self.clients.read_certificates());
         context.certificate = certificate.cloned();
         request.extensions_mut().insert(context);
         Begun {

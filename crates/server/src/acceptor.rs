@@ -142,6 +142,7 @@ impl<S: Service> Acceptor<S> {
             return;
         };
         let timeouts = settings.timeouts;
+        let is_of_program = settings.programs == Some(self.listener);
         let activity = Activity::new(timeouts.header, timeouts.idle);
         let stream = ClientStream::new(socket, activity.clone(), permit);
         // The first bytes show the peer (PROXY protocol) and the HTTP version. They must come within the header timeout.
@@ -175,6 +176,7 @@ impl<S: Service> Acceptor<S> {
                 let connection = Connection {
                     facts: Arc::new(Facts {
                         listener: self.listener,
+                        is_of_program,
                         peer: handshake.peer,
                         hop: headers::address(handshake.peer.address.ip()),
                         is_tls: handshake.stream.is_tls(),

@@ -23,6 +23,8 @@ pub struct ConnectionInfo {
 pub(crate) struct Facts {
     /// The listener that accepted the connection.
     pub(crate) listener: ListenerName,
+    /// Whether programs connected for themselves, to the listener for programs.
+    pub(crate) is_of_program: bool,
     pub(crate) peer: Peer,
     /// The IP address of the peer, as text.
     pub(crate) hop: HeaderValue,
@@ -39,9 +41,9 @@ impl ConnectionInfo {
         self.connection.peer
     }
 
-    /// Returns the listener that accepted the connection.
-    pub fn listener(&self) -> ListenerName {
-        self.connection.listener
+    /// Whether the connection came to the listener for programs, which connect for themselves. A reload does not change this.
+    pub fn is_of_program(&self) -> bool {
+        self.connection.is_of_program
     }
 
     /// Returns the IP address of the peer, as text.

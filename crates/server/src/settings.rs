@@ -21,7 +21,7 @@ pub struct ConnectionSettings {
     /// Whether trusted proxies begin a connection with a PROXY protocol header.
     pub proxy_protocol: bool,
     /// The listener whose connections never begin with a PROXY protocol header, because programs connect to it for themselves.
-    pub without_proxy_header: Option<ListenerName>,
+    pub programs: Option<ListenerName>,
     /// The time limits for clients.
     pub timeouts: Timeouts,
     /// The longest time that the server waits for its connections to close after a stop. `None` if the server waits without a bound.
@@ -64,7 +64,7 @@ impl ListenerName {
 impl ConnectionSettings {
     /// Whether trusted proxies begin a connection to this listener with a PROXY protocol header.
     pub(crate) fn expects_proxy_header(&self, name: ListenerName) -> bool {
-        self.proxy_protocol && self.without_proxy_header != Some(name)
+        self.proxy_protocol && self.programs != Some(name)
     }
 
     /// Returns the TLS settings of a listener: `Some(None)` if the listener has no TLS, and `None` if the listener is closed.

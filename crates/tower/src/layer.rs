@@ -159,9 +159,9 @@ impl RateLimitLayer {
         self.0.judge(question, within).await
     }
 
-    /// Returns the decision that a question would get now. Charges no unit.
-    pub async fn look(&self, question: Question) -> Judged {
-        self.0.look(question).await
+    /// Returns the decision that a question would get now. Charges no unit. The store has the time `within` to answer.
+    pub async fn look(&self, question: Question, within: Option<Duration>) -> Judged {
+        self.0.look(question, within).await
     }
 
     /// Returns the answer to a request with this decision if the request may not pass.

@@ -89,11 +89,11 @@ impl HeldUnits {
         self.end(cost);
     }
 
-    /// Ends the holds. Each limit charges the units that it has reserved, less the `units` that are given back.
-    pub fn give_back(mut self, units: u64) {
+    /// Ends the holds. Each limit charges the units that it has reserved, less the units that `given_back` returns for its name.
+    pub fn give_back(mut self, given_back: impl Fn(&str) -> u64) {
         self.is_settled = true;
         self.holds
-            .settle(|_, reserved| reserved.saturating_sub(units));
+            .settle(|limit, reserved| reserved.saturating_sub(given_back(limit.name())));
     }
 
     fn end(&mut self, cost: Option<u64>) {

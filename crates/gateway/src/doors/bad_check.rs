@@ -7,6 +7,8 @@ use tidegate_identity::UnknownClient;
 use tidegate_net::text::cut;
 use tidegate_store::MAX_CHARGES;
 
+/// The most values of a check.
+pub(super) const MAX_VALUES: usize = 64;
 /// The most bytes of a name that an error repeats.
 const MAX_NAME: usize = 128;
 
@@ -43,6 +45,8 @@ pub(super) enum BadCheck {
     Client(#[from] UnknownClient),
     #[error("`per`: `{0}` is no part of a request that a limit can be counted per")]
     Part(Name),
+    #[error("`per` has at most {MAX_VALUES} values")]
+    TooManyValues,
     #[error("`per`: a route is named by `route` of the check")]
     PartRoute,
     #[error("`per`: `{0}` is there twice")]

@@ -112,7 +112,7 @@ pub(super) async fn look(
     });
     match ready {
         Ok(Ready { subject, question }) => {
-            let judged = subject.limits.look(question).await;
+            let judged = subject.limits.look(question, None).await;
             Ok(written(&result(subject.limits, &judged, None)))
         }
         Err((error, why)) => Ok(problem(StatusCode::BAD_REQUEST, error, &why)),
@@ -225,7 +225,7 @@ fn result(limits: &RateLimitLayer, judged: &Judged, id: Option<&RequestId>) -> C
             .chain(oversized)
             .collect(),
         retry_after: match refusal {
-            Some((StatusCode::SERVICE_UNAVAILABLE, _)) => 1,
+            Some((_, Some("limits_unavailable"))) => 1,
             Some(_) => refused_by.map(|state| state.retry_after).max().unwrap_or(0),
             None => 0,
         },

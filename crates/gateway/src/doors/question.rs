@@ -11,7 +11,7 @@ use tidegate_store::MAX_CHARGES;
 use tidegate_tower::{Descriptor, Per, Question, QuestionPart, RequestContext, Rule};
 
 use super::Doors;
-use super::bad_check::BadCheck;
+use super::bad_check::{BadCheck, MAX_VALUES};
 use super::judgement::Subject;
 use crate::stack::Stack;
 
@@ -158,9 +158,16 @@ struct Values<'c> {
 impl<'c> Values<'c> {
     fn read(check: &'c Check) -> Result<Self, BadCheck> {
         let mut values = Self::default();
+        if check.per.len() > MAX_VALUES {
+            return Err(BadCheck::TooManyValues);
+        }
         for (part, value) in &check.per {
             let invalid = || BadCheck::Value((&**part).into());
             let unknown = || BadCheck::Part((&**part).into());
+            // A blank value counts as missing in a request.
+            if value.trim_ascii().is_empty() {
+                return Err(invalid());
+            }
             let (kind, name) = part.split_once(':').unwrap_or((part, ""));
             match (kind, name) {
                 ("ip", "") => values.address = Some(value.parse().map_err(|_| invalid())?),
@@ -192,7 +199,13 @@ impl<'c> Values<'c> {
                 ("path", name) if !name.is_empty() => {
                     values.path.push((name.into(), value.clone()));
                 }
-                ("query", name) if !name.is_empty() => values.query.push((name, value)),
+                ("query", name) if !name.is_empty() => {
+                    let is_same = |(other, _): &(&str, &str)| folded(other).eq(folded(name));
+                    if values.query.iter().any(is_same) {
+                        return Err(BadCheck::PartTwice((&**part).into()));
+                    }
+                    values.query.push((name, value));
+                }
                 ("claim", name) if !name.is_empty() => {
                     values.claims.push((name.into(), value.clone()));
                 }
@@ -320,6 +333,14 @@ impl<'c> Values<'c> {
 
 const fn is_address(caller: &Caller) -> bool {
     matches!(caller.client, Client::Ip(_)) && caller.origin.is_some()
+}
+
+/// Returns the name of a parameter as the most lenient servers read it. A limit treats names that fold together as one name.
+fn folded(name: &str) -> impl Iterator<Item = u8> {
+    name.trim_ascii().bytes().map(|byte| match byte {
+        byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
+        _ => b'_',
+    })
 }
 
 fn header(name: &str) -> Option<HeaderName> {

@@ -73,19 +73,18 @@ async fn decide(
         looked_at,
         caller,
         holding,
+        refunding,
+        given_back,
     } = Charges::of(doors, asking, &call)?;
-    let key = RefundKey::of(&call, &holding);
-    if call
-        .descriptors
-        .iter()
-        .any(|descriptor| descriptor.is_refund)
-    {
-        return Ok(doors.refunds.give_back(&call, key));
+    if !refunding.is_empty() {
+        let key = RefundKey::of(&call, &refunding);
+        doors.refunds.give_back(&key, &given_back);
     }
-    let mut answer = Answer::of(&targets, &doors.limits.policy().answers.headers);
+    let headers = &doors.limits.policy().answers.headers;
+    let mut answer = Answer::of(&call, &targets, headers);
     if !looked_at.is_empty() {
         let (indices, question) = question(&caller, looked_at, false);
-        let judged = doors.limits.look(question).await;
+        let judged = doors.limits.look(question, within).await;
         answer.add(&doors.limits, &indices, &judged, None);
     }
     if charged.is_empty() {
@@ -94,7 +93,7 @@ async fn decide(
     let (indices, question) = question(&caller, charged, !holding.is_empty());
     if answer.is_over() {
         // Another descriptor refuses, so these descriptors are not charged.
-        let judged = doors.limits.look(question).await;
+        let judged = doors.limits.look(question, within).await;
         answer.add(&doors.limits, &indices, &judged, None);
         return Ok(answer.reply());
     }
@@ -106,7 +105,7 @@ async fn decide(
     let judged = asking.judge(subject, question, within, |judged, id| {
         answer.add(&doors.limits, &indices, judged, Some(id));
         if let Some(held) = judged.held.take().filter(|_| !is_refused(&judged.decided)) {
-            doors.refunds.keep(key, held);
+            doors.refunds.keep(RefundKey::of(&call, &holding), held);
         }
     });
     judged.await;

@@ -54,14 +54,18 @@ impl Receipts {
         self.open.lock().len() >= MAX_OPEN
     }
 
-    /// Keeps held units for the time `hold`, and returns their receipt. `None` if the system gives no random numbers; the reserved units
-    /// are charged then.
+    /// Keeps held units for the time `hold`, and returns their receipt. `None` if there is no room, or if the system gives no random numbers;
+    /// the reserved units are charged then.
     pub(super) fn keep(&self, held: HeldUnits, hold: Duration) -> Option<String> {
         let mut random = [0; 16];
         rand::fill(&mut random).ok()?;
         let id = u128::from_be_bytes(random);
         let until = Instant::now() + hold;
-        self.open.lock().insert(id, Open { held, until });
+        let mut open = self.open.lock();
+        if open.len() >= MAX_OPEN {
+            return None;
+        }
+        open.insert(id, Open { held, until });
         Some(format!("{}-{id:032x}", self.gateway))
     }
 

@@ -151,7 +151,7 @@ impl Runtime {
             max_connections: settings.max_connections.unwrap_or(DEFAULT_CONNECTIONS),
             max_connections_per_ip: settings.max_connections_per_ip,
             proxy_protocol: settings.proxy_protocol,
-            without_proxy_header: doors.as_ref().map(|doors| doors.listener),
+            programs: doors.as_ref().map(|doors| doors.listener),
             timeouts: Timeouts {
                 header: settings.timeouts.header,
                 idle: settings.timeouts.idle,

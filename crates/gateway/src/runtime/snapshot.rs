@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
@@ -19,6 +20,7 @@ use crate::doors::{Call, Doors};
 use crate::keys::jwks::{self, Jwks};
 use crate::keys::{certificate_watch, files};
 use crate::request::health::Health;
+use crate::request::problem::Problem;
 use crate::request::record::Ended;
 use crate::stack::{Begun, Stack};
 use tidegate_config::{AdminSettings, DenyFile, KeyFile};
@@ -33,6 +35,13 @@ use tidegate_upstream::Upstream;
 
 /// The snapshot in force.
 pub(crate) type SharedSnapshot = ArcSwap<Snapshot>;
+
+/// The answer on an old connection to a listener for decisions that the configuration no longer has.
+const LISTENER_CLOSED: Problem = Problem::new(
+    StatusCode::MISDIRECTED_REQUEST,
+    "listener_closed",
+    "The configuration has no listener for decisions any more.",
+);
 
 /// Everything that is made from one configuration.
 #[derive(Debug)]
@@ -104,6 +113,8 @@ enum Begin {
     Request(Begun),
     Call(Arc<Doors>, Call),
     Health(Arc<Health>, ConnectionInfo, RequestGuard),
+    /// The listener for decisions was closed by a reload.
+    Closed,
 }
 
 impl Snapshot {
@@ -113,11 +124,15 @@ impl Snapshot {
         connection: ConnectionInfo,
         guard: RequestGuard,
     ) -> Begin {
-        if let Some(doors) = &self.doors
-            && doors.listener == connection.listener()
-        {
-            let call = doors.begin(&self.stack, request, connection, guard);
-            return Begin::Call(doors.clone(), call);
+        if connection.is_of_program() {
+            return match &self.doors {
+                Some(doors) => {
+                    let call = doors.begin(&self.stack, request, connection, guard);
+                    Begin::Call(doors.clone(), call)
+                }
+                // The connection is older than the reload that has closed the listener.
+                None => Begin::Closed,
+            };
         }
         let health = self.stack.health.as_ref();
         match health.filter(|health| health.takes(&request)) {
@@ -153,6 +168,12 @@ impl Service for Snapshot {
             match begun {
                 Begin::Request(begun) => self.stack.answer(begun).await,
                 Begin::Call(doors, call) => Box::pin(doors.answer(self, call)).await,
+                Begin::Closed => {
+                    let mut response = LISTENER_CLOSED.respond();
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                    Ok(response.map(Ended::without_end))
+                }
                 Begin::Health(health, connection, _guard) => {
                     let drains = *connection.drain().borrow();
                     let (overload, clients) = (&self.stack.overload, &self.stack.clients);

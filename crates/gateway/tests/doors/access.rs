@@ -111,6 +111,15 @@ async fn a_reload_opens_and_closes_the_listener() {
         std::net::TcpStream::connect(door).is_err()
     })
     .await;
+    // A connection that was open before is no way to the routes.
+    let answer = doors.program.try_request(
+        http::Request::get("/v1/openapi.json")
+            .body(tidegate_testkit::body::empty())
+            .unwrap(),
+    );
+    if let Ok(answer) = answer.await {
+        assert_eq!(answer.status, 421);
+    }
     let again = format!("decisions: {{ listen: {door} }}\n{yaml}");
     doors.gateway.reload(&again).await;
     let client = Client::new(door);

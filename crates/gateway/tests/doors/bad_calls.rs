@@ -92,6 +92,16 @@ async fn each_wrong_check_has_its_error() {
             "twice",
         ),
         (
+            json!({ "limits": ["tenant"], "per": { "header:X-Tenant": " " } }),
+            "bad_check",
+            "not valid",
+        ),
+        (
+            json!({ "limits": ["tenant"], "per": { "query:a-b": "1", "query:A_b": "2" } }),
+            "bad_check",
+            "twice",
+        ),
+        (
             json!({ "limits": ["routed"], "per": { "route": "all" } }),
             "bad_check",
             "`route` of the check",
@@ -122,6 +132,13 @@ async fn each_wrong_check_has_its_error() {
         .wrong(json!({ "limits": ["a".repeat(100_000)] }))
         .await;
     assert!(detail.len() < 300, "{detail}");
+    let many: serde_json::Map<String, Value> = (0..65)
+        .map(|nth| (format!("header:x-{nth}"), json!("a")))
+        .collect();
+    let (_, detail) = doors
+        .wrong(json!({ "limits": ["tenant"], "per": many }))
+        .await;
+    assert!(detail.contains("at most 64"), "{detail}");
     let many: Vec<String> = (0..17).map(|nth| format!("l{nth}")).collect();
     let (error, _) = doors.wrong(json!({ "limits": many })).await;
     assert_eq!(error, "bad_check");

@@ -164,6 +164,26 @@ async fn a_cost_that_never_fits_is_an_error_and_charges_nothing() {
     .await;
 }
 
+/// A name under `per` names the client as a request with this name would.
+#[tokio::test]
+async fn a_name_without_a_client_has_its_plan() {
+    let yaml = "
+clients: [{ user_id: { header: X-User-Id } }, ip: {}]
+trusted_proxies: [127.0.0.1]
+plans: { gold: { members: [user_id:rich], calls: { fixed_window: { limit: 9, window: 31d } } } }
+limits: { calls: { fixed_window: { limit: 1, window: 31d }, per: [user_id] } }
+routes: [{ path: /**, upstream: UPSTREAM, limits: [calls] }]
+";
+    let doors = Doors::start("", &format!("store: memory\n{yaml}")).await;
+    let check = json!({ "limits": ["calls"], "per": { "user_id": "rich", "ip": "192.0.2.1" } });
+    let result = doors.check(check).await;
+    assert_eq!(result["limits"][0]["limit"], 9);
+    let headers = [("x-user-id", "rich")];
+    let answer = send(&doors.client, http::Method::GET, "/", &headers).await;
+    assert_eq!(answer.header("x-ratelimit-remaining"), Some("7"));
+    doors.stop().await;
+}
+
 #[tokio::test]
 async fn an_override_applies_at_once() {
     on_both_stores(async |store| {

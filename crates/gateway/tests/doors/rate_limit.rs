@@ -245,6 +245,46 @@ async fn refunds_give_back_at_most_what_a_call_holds() {
 }
 
 #[tokio::test]
+async fn a_call_may_give_back_and_charge_at_once() {
+    on_both_stores(async |store| {
+        let doors = start(store).await;
+        let tokens = |hits: u64, is_refund: bool| {
+            let mut tokens = descriptor(&[("call", "tokens"), ("user", "a")]);
+            tokens.hits_addend = Some(UInt64Value { value: hits });
+            tokens.is_negative_hits = is_refund;
+            tokens
+        };
+        doors
+            .rate_limit(rate_limit_call("edge", vec![tokens(60, false)]))
+            .await;
+        let both = vec![tokens(50, true), descriptor(&[("tenant", "t")])];
+        let reply = doors.rate_limit(rate_limit_call("edge", both)).await;
+        assert_eq!(left(&reply), [0, 4]);
+        until("90 are left", async || {
+            let look = rate_limit_call("edge", vec![tokens(0, false)]);
+            left(&doors.rate_limit(look).await) == [90]
+        })
+        .await;
+        doors.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_limit_of_0_of_the_caller_refuses() {
+    let doors = start("store: memory\n").await;
+    let mut call = rate_limit_call("edge", vec![descriptor(&[("user", "a")])]);
+    call.descriptors[0].limit = Some(RateLimitOverride {
+        requests_per_unit: 0,
+        unit: Unit::Day.into(),
+    });
+    assert!(is_over(&doors.rate_limit(call.clone()).await));
+    call.descriptors[0].limit = None;
+    assert_eq!(left(&doors.rate_limit(call).await), [2]);
+    doors.stop().await;
+}
+
+#[tokio::test]
 async fn unknown_domains_and_descriptors_pass() {
     let doors = start("store: memory\n").await;
     for (domain, entries) in [
@@ -285,6 +325,10 @@ async fn an_address_in_a_descriptor_is_the_clients() {
             is_over(&doors.rate_limit(call("203.0.113.7")).await),
             "denied"
         );
+        // The address may be in any descriptor.
+        let mut second = call("203.0.113.7");
+        second.descriptors.insert(0, descriptor(&[("user", "z")]));
+        assert!(is_over(&doors.rate_limit(second).await), "denied");
         doors.stop().await;
     })
     .await;

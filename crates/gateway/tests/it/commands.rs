@@ -163,7 +163,7 @@ fn the_schema_is_one_and_knows_every_key() {
     assert_eq!(schema["additionalProperties"], false);
     let mut keys: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     keys.sort_unstable();
-    let expected = "admin allow always clients deny deny_file exempt forward_client headers health \
+    let expected = "admin allow always clients decisions deny deny_file exempt forward_client headers health \
         limits listen log max_body max_connections max_connections_per_ip max_memory overrides_file plans reject \
         request_id_in_answers require response_headers routes secret store timeouts tracing trusted_proxies unmatched \
         upstreams";

@@ -135,6 +135,12 @@ impl Caller {
     ) -> Result<Self, UnknownClient> {
         let at =
             address.map(|address| Self::at(address::network(address, 128), clients.ipv6_prefix));
+        let others: Vec<&str> = others.into_iter().collect();
+        // Without `name`, the first source with a name among `others` names the client.
+        let name = name.or_else(|| {
+            let mut kinds = clients.sources.iter().filter_map(ClientSource::kind);
+            kinds.find_map(|kind| others.iter().copied().find(|name| name.starts_with(kind)))
+        });
         let mut caller = match (name, at) {
             (Some(name), at) => {
                 let mut caller = Self::called(clients, name)?;
@@ -162,6 +168,8 @@ impl Caller {
             }
         }
         caller.claims = claims;
+        // The program has verified the user, as a token would.
+        caller.has_token |= caller.user_id.is_some() && clients.has_tokens();
         clients.members.join(&mut caller);
         Ok(caller)
     }
@@ -183,6 +191,18 @@ impl Caller {
         };
         *name = Some(client);
         caller
+    }
+}
+
+impl ClientSource {
+    /// Returns the beginning of the names of the source's clients. `None` for addresses.
+    const fn kind(&self) -> Option<&'static str> {
+        match self {
+            Self::ApiKey { .. } => Some("api_key:"),
+            Self::UserId { .. } | Self::Token(_) => Some("user_id:"),
+            Self::Certificate(_) => Some("client_cert:"),
+            Self::Ip => None,
+        }
     }
 }
 

@@ -9,6 +9,8 @@ use tidegate_store::{
     Store, Verdicts, Via,
 };
 
+use tokio::time::timeout;
+
 use super::Enforced;
 use crate::assessment::{admit, denied_address};
 use crate::charges::{RuleCharge, RuleCharges};
@@ -59,16 +61,21 @@ impl Enforced {
     }
 
     /// Returns the decision that a question would get now. Charges no unit.
-    pub(super) async fn look(&self, question: Question) -> Judged {
+    pub(super) async fn look(&self, question: Question, within: Option<Duration>) -> Judged {
         let count = question.parts.len();
         let (parts, budgets, mut decided, plan) = self.assess_question(question);
         let verdicts = match self.part_charges(&mut decided, plan.as_ref(), &parts, budgets) {
             Some((rule_charges, indices)) => {
                 let charges: PerCharge<Charge<'_>> =
                     rule_charges.iter().map(RuleCharge::charge).collect();
-                let decision = match Box::pin(self.store.peek(&charges)).await {
-                    Ok(outlooks) => outlook(&charges, &outlooks),
-                    Err(_) => outlook_here(&charges, &self.store.peek_here(&charges)),
+                let peek = Box::pin(self.store.peek(&charges));
+                let outlooks = match within {
+                    Some(within) => timeout(within, peek).await.ok().and_then(Result::ok),
+                    None => peek.await.ok(),
+                };
+                let decision = match outlooks {
+                    Some(outlooks) => outlook(&charges, &outlooks),
+                    None => outlook_here(&charges, &self.store.peek_here(&charges)),
                 };
                 decided.decide(decision);
                 indices

@@ -1,6 +1,6 @@
 //! Finds the limits that the descriptors of a call are charged to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -27,6 +27,10 @@ pub(super) struct Charges<'d> {
     pub(super) caller: Caller,
     /// The indices of descriptors whose units are held until a later call gives some of them back.
     pub(super) holding: Vec<usize>,
+    /// The indices of descriptors that give units back.
+    pub(super) refunding: Vec<usize>,
+    /// The units that the call gives back, by the limit's name.
+    pub(super) given_back: HashMap<&'d str, u64>,
 }
 
 impl<'d> Charges<'d> {
@@ -44,13 +48,27 @@ impl<'d> Charges<'d> {
             let caller = Caller::introduced(clients, None, [], address, claims, asker);
             caller.map_err(|_| CallError::Unavailable("the caller has no address"))
         };
-        let mut first = None;
+        let mut named: Option<Caller> = None;
         let (mut charged, mut looked_at) = (Vec::new(), Vec::new());
-        let mut holding = Vec::new();
+        let (mut holding, mut refunding) = (Vec::new(), Vec::new());
+        let mut given_back = HashMap::new();
         for (index, (descriptor, target)) in call.descriptors.iter().zip(&targets).enumerate() {
             let Some(target) = target.filter(|target| !target.rules.is_empty()) else {
                 continue;
             };
+            if descriptor.is_refund {
+                let held = target.rules.iter().map(|rule| &rules[*rule]);
+                for rule in held.filter(|rule| rule.can_hold()) {
+                    let units = given_back.entry(rule.limit.name()).or_insert(u64::MAX);
+                    // Holds have the name of their limit alone, so the smallest refund of the limit counts.
+                    *units = descriptor.hits.min(*units);
+                }
+                refunding.push(index);
+                continue;
+            }
+            if is_closed(descriptor) {
+                continue;
+            }
             let own = caller(remote_address(descriptor))?;
             let mut request = Request::new(());
             let entries = Descriptor(descriptor.entries.clone());
@@ -77,7 +95,10 @@ impl<'d> Charges<'d> {
                     }
                 }
             }
-            first.get_or_insert(own);
+            // Access lists apply to the client's address, which any descriptor may have.
+            if named.as_ref().is_none_or(|named| named.origin.is_none()) {
+                named = Some(own);
+            }
         }
         if charged.len() + looked_at.len() > MAX_CHARGES {
             let text =
@@ -88,11 +109,13 @@ impl<'d> Charges<'d> {
             targets,
             charged,
             looked_at,
-            caller: match first {
+            caller: match named {
                 Some(caller) => caller,
                 None => caller(None)?,
             },
             holding,
+            refunding,
+            given_back,
         })
     }
 }
@@ -122,6 +145,11 @@ fn targets<'d>(doors: &'d Doors, call: &Call) -> Vec<Option<&'d Target>> {
         }
     }
     targets
+}
+
+/// Whether a descriptor sets itself a limit of 0, which refuses without a charge.
+pub(super) fn is_closed(descriptor: &CallDescriptor) -> bool {
+    matches!(descriptor.lower, Some((0, _))) && !descriptor.is_refund
 }
 
 /// Returns the limit that a descriptor sets for itself, if its number is smaller and its time is not shorter.

@@ -6,8 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use aws_lc_rs::digest::{Context, SHA256};
 use parking_lot::Mutex;
-use tidegate_doors::{Call, Reply, Status};
+use tidegate_doors::Call;
 use tidegate_tower::HeldUnits;
 use tokio::time::Instant;
 
@@ -16,12 +17,9 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// The most calls that wait for a refund.
 const MOST: usize = 100_000;
 
-/// The domain and the descriptors of calls that hold units.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RefundKey {
-    domain: String,
-    descriptors: Vec<Vec<(Box<str>, Box<str>)>>,
-}
+/// A hash of the domain and the descriptors of calls that hold units. Values of descriptors may be long, so they are not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RefundKey([u8; 32]);
 
 /// The units that calls hold, by the calls' descriptors.
 #[derive(Debug, Default)]
@@ -34,13 +32,25 @@ struct Waiting {
 }
 
 impl RefundKey {
-    /// Returns the key of a call. `holding` has the indices of the descriptors that hold units.
+    /// Returns the key of a call. `holding` has the indices of the descriptors that hold units, or that give units back.
     pub(super) fn of(call: &Call, holding: &[usize]) -> Self {
-        let descriptors = holding.iter().map(|index| &call.descriptors[*index]);
-        Self {
-            domain: call.domain.clone(),
-            descriptors: descriptors.map(|it| it.entries.clone()).collect(),
+        let mut context = Context::new(&SHA256);
+        let mut add = |text: &str| {
+            context.update(&(text.len() as u64).to_be_bytes());
+            context.update(text.as_bytes());
+        };
+        add(&call.domain);
+        for index in holding {
+            let entries = &call.descriptors[*index].entries;
+            add(&entries.len().to_string());
+            for (key, value) in entries {
+                add(key);
+                add(value);
+            }
         }
+        let mut hash = [0; 32];
+        hash.copy_from_slice(context.finish().as_ref());
+        Self(hash)
     }
 }
 
@@ -56,17 +66,11 @@ impl Refunds {
         }
     }
 
-    /// Gives back units of the oldest call with the same descriptors. Returns the reply.
-    pub(super) fn give_back(&self, call: &Call, key: RefundKey) -> Reply {
-        let refunds = call.descriptors.iter().filter(|it| it.is_refund);
-        let units = refunds.map(|descriptor| descriptor.hits).max();
-        let oldest = self.0.lock().take(&key);
+    /// Gives back units of the oldest call with the same descriptors: for each limit, at most the units in `given_back`.
+    pub(super) fn give_back(&self, key: &RefundKey, given_back: &HashMap<&str, u64>) {
+        let oldest = self.0.lock().take(key);
         if let Some((held, _)) = oldest {
-            held.give_back(units.unwrap_or_default());
-        }
-        Reply {
-            statuses: vec![Status::default(); call.descriptors.len()],
-            ..Reply::default()
+            held.give_back(|limit| given_back.get(limit).copied().unwrap_or_default());
         }
     }
 

@@ -4,13 +4,15 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tidegate_core::{Micros, Verdict};
-use tidegate_doors::{Fact, Reply, Status, StatusLimit, Target};
+use tidegate_doors::{Call, Fact, Reply, Status, StatusLimit, Target};
 use tidegate_store::{Decision, Limit, Outcome};
 use tidegate_telemetry::RequestId;
 use tidegate_tower::{
-    Answers, Decided, Judged, LimitVerdict, RateLimitHeaders, RateLimitLayer, Reset,
-    X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET, problem,
+    Answers, Decided, Judged, RateLimitHeaders, RateLimitLayer, Reset, X_RATELIMIT_LIMIT,
+    X_RATELIMIT_REMAINING, X_RATELIMIT_RESET, problem,
 };
+
+use super::charges::is_closed;
 
 /// The answer to a call while its decisions are made.
 pub(super) struct Answer<'a> {
@@ -28,10 +30,15 @@ pub(super) struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// Begins the answer to a call whose descriptors have these limits.
-    pub(super) fn of(targets: &[Option<&Target>], headers: &'a RateLimitHeaders) -> Self {
+    pub(super) fn of(
+        call: &Call,
+        targets: &[Option<&Target>],
+        headers: &'a RateLimitHeaders,
+    ) -> Self {
         // A limit of 0 refuses without a charge.
-        let statuses = targets.iter().map(|target| Status {
-            is_over: target.is_some_and(|target| target.refuses),
+        let descriptors = call.descriptors.iter().zip(targets);
+        let statuses = descriptors.map(|(descriptor, target)| Status {
+            is_over: target.is_some_and(|target| target.refuses || is_closed(descriptor)),
             limit: None,
         });
         let statuses: Vec<Status> = statuses.collect();
@@ -66,19 +73,22 @@ impl<'a> Answer<'a> {
         self.request_id = id.cloned().or(self.request_id.take());
         let refusal = decided.refused_with(&Answers::default());
         self.error = refusal.and_then(|(_, error)| error).or(self.error);
-        let now = decided.decision.as_ref().map(|decision| decision.now);
-        self.now = now.unwrap_or(self.now);
+        let decision = decided.decision.as_ref();
+        self.now = decision.map_or(self.now, |decision| decision.now);
         // A refusal that no limit caused applies to all descriptors.
         let refuses_all = self.error.is_some();
-        let verdicts: Vec<LimitVerdict<'_>> = decided.verdicts().collect();
         let parts = judged.verdicts.iter().zip(&judged.limits);
         for (descriptor, (verdict, own)) in indices.iter().zip(parts) {
             self.statuses[*descriptor].is_over |= refuses_all;
-            let entry = verdict.and_then(|at| verdicts.get(at));
-            if let Some(entry) = entry.filter(|entry| !entry.limit.is_observed())
-                && let Some(verdict) = entry.verdict
+            if let Some(at) = *verdict
+                && let Some(verdict) = decision.and_then(|it| it.verdicts.get(at)?.as_ref())
+                && let Some(rule) = decided
+                    .charged
+                    .get(at)
+                    .and_then(|at| decided.rules.get(*at))
+                && let Some(limit) = own.as_ref().or(rule.limit_for(decided.plan.as_ref()))
+                && !limit.is_observed()
             {
-                let limit = own.as_deref().unwrap_or(entry.limit);
                 self.add_verdict(*descriptor, limit, verdict);
             }
         }
