@@ -4,7 +4,6 @@ mod access;
 mod audit;
 mod clients;
 mod config;
-mod credentials;
 mod metrics_page;
 mod overrides;
 mod page;

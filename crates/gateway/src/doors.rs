@@ -23,7 +23,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use prometheus_client::metrics::counter::Counter;
 use tidegate_doors::{Domains, HEALTH_CHECK, SHOULD_RATE_LIMIT, health_service};
-use tidegate_server::{ClientBody, ConnectionInfo, Dropped, ListenerName, Pressure, RequestGuard};
+use tidegate_server::{ClientBody, ConnectionInfo, Dropped, Pressure, RequestGuard};
 use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_tower::RateLimitLayer;
 use tokio::time::timeout;
@@ -52,7 +52,6 @@ const BODY: Duration = Duration::from_secs(10);
 /// Everything that the listener for decisions needs.
 #[derive(Debug)]
 pub(crate) struct Doors {
-    pub(crate) listener: ListenerName,
     /// The SHA-256 hash of the token that callers send. `None` if they need no token.
     pub(crate) token: Option<[u8; 32]>,
     /// All limits of the configuration, by the index of their rules.

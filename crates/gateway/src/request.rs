@@ -2,6 +2,7 @@
 
 pub(crate) mod conditions;
 pub(crate) mod cors;
+pub(crate) mod credentials;
 pub(crate) mod grpc;
 pub(crate) mod health;
 pub(crate) mod info;

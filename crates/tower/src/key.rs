@@ -266,7 +266,7 @@ fn query_value<'a, B>(request: &'a Request<B>, name: &str) -> Option<Cow<'a, [u8
 
 /// Whether some servers read `text` as `name`. Some servers ignore case. PHP replaces certain characters with `_`. This function treats all
 /// characters except letters and digits as `_`.
-fn folds_to(text: &[u8], name: &str) -> bool {
+pub fn folds_to(text: &[u8], name: &str) -> bool {
     let fold = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
         _ => b'_',

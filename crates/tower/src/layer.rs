@@ -145,9 +145,7 @@ impl RateLimitLayer {
             overrides,
         }))
     }
-}
 
-impl RateLimitLayer {
     /// Returns the policy that the layer enforces.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
@@ -167,11 +165,6 @@ impl RateLimitLayer {
     /// Returns the answer to a request with this decision if the request may not pass.
     pub fn refusal<R: AnswerBody>(&self, decided: &Decided) -> Option<Response<R>> {
         self.0.refusal(decided)
-    }
-
-    /// Writes the rate-limit headers of a decision.
-    pub fn write_headers<R>(&self, decided: &Decided, response: &mut Response<R>) {
-        decided.write_headers(response, &self.0.policy.answers);
     }
 }
 

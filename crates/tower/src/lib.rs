@@ -49,8 +49,8 @@ pub use decided::headers::{
 pub use decided::{Decided, LimitVerdict, Oversized};
 pub use exchange::AnswerBody;
 pub use in_flight::{BodySettled, InFlight, ReadOn};
-pub use key::Hasher;
 pub use key::cookie::cookie_value;
+pub use key::{Hasher, folds_to};
 pub use layer::{RateLimit, RateLimitLayer};
 pub use numbers::{NumberReader, SetNumbers};
 pub use overrides::{OverrideAction, OverrideTable, Overrides};

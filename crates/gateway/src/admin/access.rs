@@ -17,8 +17,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tidegate_identity::api_keys;
 use tidegate_tower::problem;
 
+use super::Refusal;
 use super::session::{Session, Sessions};
-use super::{Refusal, credentials};
+use crate::request::credentials;
 use tidegate_config::{AdminSettings, AdminToken, Role};
 use tidegate_net::host::{HostPattern, host_of};
 use tidegate_status::page::Rights;

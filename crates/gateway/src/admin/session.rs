@@ -12,7 +12,7 @@ use aws_lc_rs::rand::SystemRandom;
 
 use http::{HeaderMap, HeaderValue};
 
-use super::credentials;
+use crate::request::credentials;
 
 /// The time after which a cookie expires, unless it is renewed.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);

@@ -5,6 +5,7 @@ use http::header::{AUTHORIZATION, ORIGIN};
 use http::{HeaderMap, StatusCode};
 use tidegate_identity::api_keys;
 
+use crate::request::credentials;
 use crate::request::problem::Problem;
 
 /// Checks the token of a call. Refuses calls of web pages: a page must not use up the budgets of others.
@@ -15,18 +16,13 @@ pub(super) fn check(token: Option<&[u8; 32]>, headers: &HeaderMap) -> Result<(),
     let Some(token) = token else {
         return Ok(());
     };
-    let shown = headers.get(AUTHORIZATION).ok_or(TOKEN_NEEDED)?;
-    let (scheme, shown) = shown
-        .as_bytes()
-        .split_at_checked("Bearer ".len())
-        .ok_or(TOKEN_WRONG)?;
-    let sha256 = api_keys::hash(shown.trim_ascii());
-    // Both hashes are compared in constant time, so that the time reveals no token.
-    let is_equal = verify_slices_are_equal(&sha256, token).is_ok();
-    match is_equal && scheme.eq_ignore_ascii_case(b"Bearer ") {
-        true => Ok(()),
-        false => Err(TOKEN_WRONG),
+    if !headers.contains_key(AUTHORIZATION) {
+        return Err(TOKEN_NEEDED);
     }
+    let shown = credentials::authorization(headers).and_then(credentials::bearer);
+    let sha256 = api_keys::hash(shown.ok_or(TOKEN_WRONG)?);
+    // Both hashes are compared in constant time, so that the time reveals no token.
+    verify_slices_are_equal(&sha256, token).map_err(|_| TOKEN_WRONG)
 }
 
 const NOT_FOR_PAGES: Problem = Problem::new(

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate_doors::{Check, MAX_COST, MAX_HOLD};
 use tidegate_identity::{Caller, Claims, Client, Clients};
 use tidegate_store::MAX_CHARGES;
-use tidegate_tower::{Descriptor, Per, Question, QuestionPart, RequestContext, Rule};
+use tidegate_tower::{Descriptor, Per, Question, QuestionPart, RequestContext, Rule, folds_to};
 
 use super::Doors;
 use super::bad_check::{BadCheck, MAX_VALUES};
@@ -200,7 +200,9 @@ impl<'c> Values<'c> {
                     values.path.push((name.into(), value.clone()));
                 }
                 ("query", name) if !name.is_empty() => {
-                    let is_same = |(other, _): &(&str, &str)| folded(other).eq(folded(name));
+                    // A limit treats names that fold together as one name.
+                    let text = name.trim_ascii().as_bytes();
+                    let is_same = |(other, _): &(&str, &str)| folds_to(text, other.trim_ascii());
                     if values.query.iter().any(is_same) {
                         return Err(BadCheck::PartTwice((&**part).into()));
                     }
@@ -242,9 +244,10 @@ impl<'c> Values<'c> {
         has_route: bool,
     ) -> Result<(), BadCheck> {
         let has_address = caller.origin.is_some();
+        let has_name = check.client.is_some() || !self.names.is_empty();
         for per in rule.per.iter() {
             let given = match per {
-                Per::Client => check.client.is_some() || has_address,
+                Per::Client => has_name || has_address,
                 Per::Ip | Per::Network(_) => has_address,
                 // A client that is named by its address has neither of these names, and counts under its address.
                 Per::ApiKey => caller.api_key.is_some() || is_address(caller),
@@ -268,7 +271,9 @@ impl<'c> Values<'c> {
                     limit: rule.limit.name().into(),
                     per: per.to_string(),
                     remedy: match per {
-                        Per::Client => "the check needs `client`",
+                        Per::Client => {
+                            "the check needs `client`, or a name or an address under `per`"
+                        }
                         Per::Route => "the check needs `route` in place of `limits`",
                         _ => "the check needs this value under `per`",
                     },
@@ -333,14 +338,6 @@ impl<'c> Values<'c> {
 
 const fn is_address(caller: &Caller) -> bool {
     matches!(caller.client, Client::Ip(_)) && caller.origin.is_some()
-}
-
-/// Returns the name of a parameter as the most lenient servers read it. A limit treats names that fold together as one name.
-fn folded(name: &str) -> impl Iterator<Item = u8> {
-    name.trim_ascii().bytes().map(|byte| match byte {
-        byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
-        _ => b'_',
-    })
 }
 
 fn header(name: &str) -> Option<HeaderName> {

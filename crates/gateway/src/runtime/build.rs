@@ -28,7 +28,7 @@ use tidegate_config::routes::RouteSettings;
 use tidegate_config::{DecisionsSettings, Settings};
 use tidegate_net::descriptors::DEFAULT_CONNECTIONS;
 use tidegate_overrides::LiveOverrides;
-use tidegate_server::{ConnectionSettings, ListenerName, Overload, Timeouts};
+use tidegate_server::{ConnectionSettings, Overload, Timeouts};
 use tidegate_telemetry::access_log::AccessLog;
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
@@ -116,8 +116,8 @@ impl Runtime {
             ))
         });
         let ratelimit_files = settings.decisions.as_ref().map(|it| it.files.clone());
-        let doors = settings.decisions.zip(door_name);
-        let doors = doors.map(|(it, name)| Arc::new(self.doors(it, name, &budgets)));
+        let doors = settings.decisions;
+        let doors = doors.map(|it| Arc::new(self.doors(it, &budgets)));
         let stack = Stack {
             routes: Routes::new(&settings.routes, |route| {
                 self.route(route, &budgets, &upstreams, &matched, has_doors)
@@ -151,7 +151,7 @@ impl Runtime {
             max_connections: settings.max_connections.unwrap_or(DEFAULT_CONNECTIONS),
             max_connections_per_ip: settings.max_connections_per_ip,
             proxy_protocol: settings.proxy_protocol,
-            programs: doors.as_ref().map(|doors| doors.listener),
+            programs: door_name,
             timeouts: Timeouts {
                 header: settings.timeouts.header,
                 idle: settings.timeouts.idle,
@@ -219,12 +219,7 @@ impl Runtime {
         }
     }
 
-    fn doors(
-        &self,
-        settings: DecisionsSettings,
-        listener: ListenerName,
-        budgets: &Budgets,
-    ) -> Doors {
+    fn doors(&self, settings: DecisionsSettings, budgets: &Budgets) -> Doors {
         let policy = settings.policy;
         let metrics = |door| {
             let (name, rules) = (&policy.route, policy.rules.iter());
@@ -232,7 +227,6 @@ impl Runtime {
         };
         let names = policy.rules.iter().enumerate();
         Doors {
-            listener,
             token: settings.token,
             names: names
                 .map(|(index, rule)| (rule.limit.name().into(), index))

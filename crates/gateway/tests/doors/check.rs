@@ -171,13 +171,23 @@ async fn a_name_without_a_client_has_its_plan() {
 clients: [{ user_id: { header: X-User-Id } }, ip: {}]
 trusted_proxies: [127.0.0.1]
 plans: { gold: { members: [user_id:rich], calls: { fixed_window: { limit: 9, window: 31d } } } }
-limits: { calls: { fixed_window: { limit: 1, window: 31d }, per: [user_id] } }
+limits:
+  calls: { fixed_window: { limit: 1, window: 31d }, per: [user_id] }
+  each: { fixed_window: { limit: 2, window: 31d } }
 routes: [{ path: /**, upstream: UPSTREAM, limits: [calls] }]
 ";
     let doors = Doors::start("", &format!("store: memory\n{yaml}")).await;
     let check = json!({ "limits": ["calls"], "per": { "user_id": "rich", "ip": "192.0.2.1" } });
     let result = doors.check(check).await;
     assert_eq!(result["limits"][0]["limit"], 9);
+    // The name alone is enough for a limit that is counted per client.
+    let check = json!({ "limits": ["each"], "per": { "user_id": "poor" } });
+    for remaining in [1, 0] {
+        let result = doors.check(check.clone()).await;
+        assert_eq!(result["limits"][0]["remaining"], remaining);
+    }
+    let looked = doors.look("limit=each&client=user_id:poor").await;
+    assert_eq!(looked["limits"][0]["remaining"], 0);
     let headers = [("x-user-id", "rich")];
     let answer = send(&doors.client, http::Method::GET, "/", &headers).await;
     assert_eq!(answer.header("x-ratelimit-remaining"), Some("7"));

@@ -270,6 +270,33 @@ async fn a_call_may_give_back_and_charge_at_once() {
     .await;
 }
 
+/// A descriptor that only asks holds nothing, so the refund does not have it.
+#[tokio::test]
+async fn a_refund_finds_a_call_that_also_asks() {
+    on_both_stores(async |store| {
+        let doors = start(store).await;
+        let with_hits = |kind: &str, hits: u64| {
+            let mut it = descriptor(&[("call", kind), ("user", "a")]);
+            it.hits_addend = Some(UInt64Value { value: hits });
+            it
+        };
+        let both = vec![with_hits("running", 0), with_hits("tokens", 60)];
+        doors.rate_limit(rate_limit_call("edge", both)).await;
+        let mut refund = with_hits("tokens", 45);
+        refund.is_negative_hits = true;
+        doors
+            .rate_limit(rate_limit_call("edge", vec![refund]))
+            .await;
+        until("85 are left", async || {
+            let look = rate_limit_call("edge", vec![with_hits("tokens", 0)]);
+            left(&doors.rate_limit(look).await) == [85]
+        })
+        .await;
+        doors.stop().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_limit_of_0_of_the_caller_refuses() {
     let doors = start("store: memory\n").await;

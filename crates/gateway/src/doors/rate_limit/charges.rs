@@ -76,7 +76,8 @@ impl<'d> Charges<'d> {
             let request = Arc::new(request);
             for rule in &target.rules {
                 let limit = &rules[*rule].limit;
-                if rules[*rule].can_hold() && holding.last() != Some(&index) {
+                let holds = descriptor.hits > 0 && rules[*rule].can_hold();
+                if holds && holding.last() != Some(&index) {
                     holding.push(index);
                 }
                 // A limit of the caller is charged beside the configured limit, so it can only lower the number.

@@ -4,21 +4,21 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, COOKIE};
 
 /// Returns the value of the header `Authorization` if there is exactly one.
-pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
+pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.as_bytes();
     values.next().is_none().then_some(value)
 }
 
 /// Returns the token of a header `Authorization: Bearer …`; `None` for another scheme.
-pub(super) fn bearer(value: &[u8]) -> Option<&[u8]> {
+pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
     is_bearer.then(|| shown.trim_ascii())
 }
 
 /// Returns the password of a header `Authorization: Basic …`; `None` for another scheme or a malformed value.
-pub(super) fn password(value: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn password(value: &[u8]) -> Option<Vec<u8>> {
     let (scheme, credentials) = value.split_at_checked(b"Basic ".len())?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn password(value: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the values of all cookies with this name.
-pub(super) fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
     let lines = headers.get_all(COOKIE).iter();
     let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
     pairs.filter_map(move |pair| {
