@@ -12,6 +12,7 @@ mod judgement;
 mod question;
 pub(crate) mod rate_limit;
 pub(crate) mod receipts;
+mod refusal;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use prometheus_client::metrics::counter::Counter;
 use tidegate_doors::{Domains, HEALTH_CHECK, SHOULD_RATE_LIMIT, health_service};
 use tidegate_server::{ClientBody, ConnectionInfo, Dropped, Pressure, RequestGuard};
+use tidegate_telemetry::Door;
 use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_tower::RateLimitLayer;
 use tokio::time::timeout;
@@ -37,6 +39,7 @@ use crate::stack::{Begun, CERTIFICATE_ENDED, Stack};
 use ask::AskAnswer;
 use rate_limit::refunds::Refunds;
 use receipts::Receipts;
+use refusal::{Refusal, Refusals};
 
 /// The path of questions by proxies.
 const ASK: &str = "/v1/ask";
@@ -76,8 +79,8 @@ pub(crate) struct Doors {
 pub(crate) enum Call {
     /// A proxy asks about a request.
     Ask(Box<Begun>, AskAnswer),
-    /// The call is answered without a wait.
-    Answered(Box<Response<Body>>),
+    /// The question of a proxy is refused without a wait.
+    Refused(Box<Response<Body>>, AskAnswer),
     /// A call of another kind.
     Other(Box<Request<ClientBody>>, ConnectionInfo, RequestGuard),
 }
@@ -96,36 +99,48 @@ impl Doors {
         if rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('/')) {
             return Call::Other(Box::new(request), connection, guard);
         }
-        match ask::original(request, &connection) {
-            Ok((original, answer)) => {
-                let door = tidegate_telemetry::Door::Ask;
-                let begun = stack.begin(original, connection, guard, door);
+        let (mut head, body) = request.into_parts();
+        let answer = AskAnswer::of(&head.uri);
+        match ask::become_original(&mut head, &connection) {
+            Ok(()) => {
+                let original = Request::from_parts(head, body);
+                let begun = stack.begin(original, connection, guard, Door::Ask);
                 Call::Ask(Box::new(begun), answer)
             }
-            Err(problem) => Call::Answered(Box::new(problem.respond())),
+            Err(problem) => {
+                let refusals = Refusals {
+                    stack,
+                    connection: &connection,
+                    door: Door::Ask,
+                    metrics: stack.metrics_of(None, Door::Ask),
+                };
+                let call = Request::from_parts(head, ());
+                Call::Refused(Box::new(refusals.answer(&call, problem.into())), answer)
+            }
         }
     }
 
     /// Runs the remaining steps of a request.
     pub(crate) async fn answer(
         self: &Arc<Self>,
-        snapshot: Arc<impl AsRef<Stack> + Send + Sync + 'static>,
+        snapshot: &Arc<impl AsRef<Stack> + Send + Sync + 'static>,
         call: Call,
     ) -> Result<Response<Ended>, Dropped> {
         Ok(match call {
             Call::Ask(begun, answer) => {
-                let response = (*snapshot).as_ref().answer(*begun).await?;
+                let response = (**snapshot).as_ref().answer(*begun).await?;
                 answer.adapt(response)
             }
-            Call::Answered(response) => (*response).map(Ended::without_end),
+            Call::Refused(response, answer) => answer.adapt((*response).map(Ended::without_end)),
             Call::Other(request, connection, _guard) => {
                 let kind = grpc::call(&request);
-                let response = self.call(snapshot, *request, &connection).await;
-                let response = match (response, kind) {
-                    (Ok(response), _) => response,
-                    (Err(problem), Some(kind)) => grpc::translate(problem.respond(), kind, None),
-                    (Err(problem), None) => problem.respond(),
-                };
+                let mut response = self.call(snapshot, *request, &connection).await;
+                // Only the services answer in gRPC's own form.
+                if let Some(kind) = kind
+                    && !grpc::is_grpc(response.headers())
+                {
+                    response = grpc::translate(response, kind, None);
+                }
                 response.map(Ended::without_end)
             }
         })
@@ -134,84 +149,159 @@ impl Doors {
     /// Answers a call that is no question of a proxy.
     async fn call(
         self: &Arc<Self>,
-        snapshot: Arc<impl AsRef<Stack> + Send + Sync + 'static>,
+        snapshot: &Arc<impl AsRef<Stack> + Send + Sync + 'static>,
         request: Request<ClientBody>,
         connection: &ConnectionInfo,
-    ) -> Result<Response<Body>, Problem> {
-        let stack = (*snapshot).as_ref();
-        let allowed = methods(request.uri().path()).ok_or(NO_DOOR)?;
+    ) -> Response<Body> {
+        let stack = (**snapshot).as_ref();
+        let endpoint = Endpoint::of(request.uri().path());
+        let (door, metrics) = match endpoint {
+            Some(Endpoint::RateLimit | Endpoint::Health) => (Door::RateLimitService, &self.calls),
+            _ => (Door::Check, &self.checks),
+        };
+        let refusals = Refusals {
+            stack,
+            connection,
+            door,
+            metrics,
+        };
+        let endpoint = match self.accept(stack, endpoint, &request, connection) {
+            Ok(endpoint) => endpoint,
+            Err(refusal) => return refusals.answer(&request, refusal),
+        };
+        if let Endpoint::RateLimit | Endpoint::Health = endpoint {
+            let head = Arc::new(head_of(&request));
+            // Boxed, so that the futures of other calls are small.
+            let answer = Box::pin(self.service(endpoint, snapshot, request, &head, connection));
+            let Ok(response) = timeout(BODY, answer).await else {
+                return refusals.answer(&head, Refusal::from(SLOW).closing());
+            };
+            if let Some(status) = grpc::refused(response.headers()) {
+                refusals.record(&head, &stack.request_ids.next(), status, "bad_call");
+            }
+            return response;
+        }
+        let (head, body) = request.into_parts();
+        let head = Request::from_parts(head, ());
+        let answer = match endpoint {
+            Endpoint::Check if head.method() != Method::POST => {
+                Box::pin(check::look(self, stack, &head, connection)).await
+            }
+            Endpoint::Check => match json_body(&head, body).await {
+                Ok(body) => check::check(self, stack, &head, &body, connection).await,
+                Err(refusal) => Err(refusal),
+            },
+            Endpoint::Settle => {
+                let body = json_body(&head, body).await;
+                body.and_then(|body| check::settle(&self.receipts, &body))
+            }
+            _ => Ok(json(Bytes::from_static(tidegate_doors::OPENAPI.as_bytes()))),
+        };
+        answer.unwrap_or_else(|refusal| refusals.answer(&head, refusal))
+    }
+
+    /// Checks the head of a call.
+    fn accept(
+        &self,
+        stack: &Stack,
+        endpoint: Option<Endpoint>,
+        request: &Request<ClientBody>,
+        connection: &ConnectionInfo,
+    ) -> Result<Endpoint, Refusal> {
+        Target::of(request).map_err(|problem| Refusal::from(problem).closing())?;
+        let endpoint = endpoint.ok_or(NO_DOOR)?;
+        let allowed = endpoint.methods();
         if !allowed.split(", ").any(|method| request.method() == method) {
             let allowed = HeaderValue::from_static(allowed);
-            return Err(Problem::method_not_allowed(allowed));
+            return Err(Problem::method_not_allowed(allowed).into());
         }
-        Target::of(&request)?;
         if connection.certificate_ended() {
-            return Err(CERTIFICATE_ENDED);
+            return Err(Refusal::from(CERTIFICATE_ENDED).closing());
         }
         access::check(self.token.as_ref(), request.headers())?;
-        if stack.overload.pressure() == Pressure::Full {
-            return Err(OVERLOADED);
+        match stack.overload.pressure() {
+            Pressure::Full => Err(Refusal::from(OVERLOADED).closing()),
+            Pressure::None | Pressure::Near => Ok(endpoint),
         }
-        let (path, method) = (request.uri().path(), request.method());
-        match path {
-            SHOULD_RATE_LIMIT => {
-                let answer = rate_limit::answer(self.clone(), snapshot, request, connection);
-                // Boxed, so that the futures of other calls are small.
-                let response = timeout(BODY, Box::pin(answer)).await.map_err(|_| SLOW)?;
-                Ok(response.map(Body::rpc))
-            }
-            HEALTH_CHECK => {
-                let drains = *connection.drain().borrow();
-                let answer = health_service(request, !drains);
-                let response = timeout(BODY, Box::pin(answer)).await.map_err(|_| SLOW)?;
-                Ok(response.map(Body::rpc))
-            }
-            CHECK if [Method::GET, Method::HEAD].contains(method) => {
-                Box::pin(check::look(self, stack, &request, connection)).await
-            }
-            CHECK => {
-                let (head, body) = json_body(request).await?;
-                check::check(self, stack, &head, &body, connection).await
-            }
-            SETTLE => {
-                let (_, body) = json_body(request).await?;
-                check::settle(&self.receipts, &body)
-            }
-            OPENAPI => {
-                let document = Bytes::from_static(tidegate_doors::OPENAPI.as_bytes());
-                Ok(json(document))
-            }
-            _ => Err(NO_DOOR),
+    }
+
+    /// Answers a call of gRPC.
+    async fn service(
+        self: &Arc<Self>,
+        endpoint: Endpoint,
+        snapshot: &Arc<impl AsRef<Stack> + Send + Sync + 'static>,
+        request: Request<ClientBody>,
+        head: &Arc<Request<()>>,
+        connection: &ConnectionInfo,
+    ) -> Response<Body> {
+        let response = if endpoint == Endpoint::RateLimit {
+            let (doors, snapshot, head) = (self.clone(), snapshot.clone(), head.clone());
+            rate_limit::answer(doors, snapshot, request, head, connection).await
+        } else {
+            let drains = *connection.drain().borrow();
+            health_service(request, !drains).await
+        };
+        response.map(Body::rpc)
+    }
+}
+
+/// A path of calls, except the paths of questions by proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endpoint {
+    RateLimit,
+    Health,
+    Check,
+    Settle,
+    OpenApi,
+}
+
+impl Endpoint {
+    fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            SHOULD_RATE_LIMIT => Self::RateLimit,
+            HEALTH_CHECK => Self::Health,
+            CHECK => Self::Check,
+            SETTLE => Self::Settle,
+            OPENAPI => Self::OpenApi,
+            _ => return None,
+        })
+    }
+
+    /// Returns the allowed methods, for the header `Allow`.
+    const fn methods(self) -> &'static str {
+        match self {
+            Self::RateLimit | Self::Health | Self::Settle => "POST",
+            Self::Check => "GET, HEAD, POST",
+            Self::OpenApi => "GET, HEAD",
         }
     }
 }
 
-/// Returns the methods of a path. `None` for a path that no door has.
-fn methods(path: &str) -> Option<&'static str> {
-    match path {
-        SHOULD_RATE_LIMIT | HEALTH_CHECK | SETTLE => Some("POST"),
-        CHECK => Some("GET, HEAD, POST"),
-        OPENAPI => Some("GET, HEAD"),
-        _ => None,
-    }
+/// Returns a copy of a call's head without its headers.
+fn head_of<B>(request: &Request<B>) -> Request<()> {
+    let mut head = Request::new(());
+    *head.method_mut() = request.method().clone();
+    *head.uri_mut() = request.uri().clone();
+    *head.version_mut() = request.version();
+    head
 }
 
-/// Reads the JSON of a call. Returns the call's head, and the bytes of its body.
-async fn json_body(request: Request<ClientBody>) -> Result<(Request<()>, Bytes), Problem> {
-    let kind = request.headers().get(CONTENT_TYPE);
+/// Reads the JSON of a call.
+async fn json_body(head: &Request<()>, body: ClientBody) -> Result<Bytes, Refusal> {
+    let kind = head.headers().get(CONTENT_TYPE);
     let kind = kind.map(|kind| kind.as_bytes().split(|byte| *byte == b';'));
     let kind = kind.and_then(|mut parts| parts.next()).unwrap_or_default();
     if !kind.trim_ascii().eq_ignore_ascii_case(b"application/json") {
-        return Err(NOT_JSON);
+        return Err(NOT_JSON.into());
     }
-    let (head, body) = request.into_parts();
     let reading = Limited::new(body, MAX_BODY).collect();
-    let read = timeout(BODY, reading).await.map_err(|_| SLOW)?;
-    let read = read.map_err(|error| match error.is::<LengthLimitError>() {
-        true => TOO_LARGE,
-        false => BROKEN,
-    })?;
-    Ok((Request::from_parts(head, ()), read.to_bytes()))
+    let problem = match timeout(BODY, reading).await {
+        Ok(Ok(read)) => return Ok(read.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => TOO_LARGE,
+        Ok(Err(_)) => BROKEN,
+        Err(_) => SLOW,
+    };
+    Err(Refusal::from(problem).closing())
 }
 
 /// Returns an answer with this JSON.

@@ -345,7 +345,11 @@ impl Stack {
     }
 
     /// Returns the request ID that a trusted peer sent, or a new request ID.
-    fn request_id<B>(&self, request: &Request<B>, connection: &ConnectionInfo) -> RequestId {
+    pub(crate) fn request_id<B>(
+        &self,
+        request: &Request<B>,
+        connection: &ConnectionInfo,
+    ) -> RequestId {
         let given = connection
             .is_trusted()
             .then(|| request.headers().get(X_REQUEST_ID));
@@ -357,7 +361,7 @@ impl Stack {
 }
 
 /// Sets `X-Request-Id` of an answer to the request ID in the access log. Replaces an ID that the upstream sent.
-fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
+pub(crate) fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
     if let Some(id) = id {
         let id = id.into_header();
         response.headers_mut().insert(X_REQUEST_ID, id);

@@ -28,7 +28,7 @@ pub enum RequestOutcome {
     Unavailable,
     /// 4xx, or a redirect to https: the gateway cannot serve this request.
     Rejected,
-    /// 503: the gateway is short of memory.
+    /// 503: the gateway is short of memory, or of places for receipts.
     Shed,
     /// 502, 503 or 504: the upstream has no server, gave no valid answer, or cut its answer off.
     Failed,

@@ -6,10 +6,8 @@
 use http::header::{CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
-};
-use tidegate_server::{ClientBody, ConnectionInfo};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, Version};
+use tidegate_server::ConnectionInfo;
 
 use super::ASK;
 use crate::body::Body;
@@ -36,7 +34,8 @@ pub(crate) struct AskAnswer {
 impl AskAnswer {
     /// Reads the query of a question. Ignores other parameters, because some proxies add the query of the client's request. The query of a
     /// path below [`ASK`] belongs to the original request.
-    fn of(query: Option<&str>) -> Self {
+    pub(super) fn of(question: &Uri) -> Self {
+        let query = question.query().filter(|_| question.path() == ASK);
         let mut parameters = query.unwrap_or_default().split('&');
         Self {
             is_forbidden: parameters.any(|parameter| parameter == "refuse=403"),
@@ -59,23 +58,17 @@ impl AskAnswer {
     }
 }
 
-/// Returns the request that a proxy asks about.
-pub(super) fn original(
-    request: Request<ClientBody>,
+/// Makes the head of the request that a proxy asks about. The head stays as it is if the question is refused.
+pub(super) fn become_original(
+    head: &mut Parts,
     connection: &ConnectionInfo,
-) -> Result<(Request<ClientBody>, AskAnswer), Problem> {
+) -> Result<(), Problem> {
     if !connection.is_trusted() {
         return Err(UNTRUSTED);
     }
-    let (mut head, body) = request.into_parts();
-    let is_exact = head.uri.path() == ASK;
-    let answer = match is_exact {
-        true => AskAnswer::of(head.uri.query()),
-        false => AskAnswer::default(),
-    };
-    match is_exact {
-        true => by_headers(&mut head)?,
-        false => by_path(&mut head)?,
+    match head.uri.path() == ASK {
+        true => by_headers(head)?,
+        false => by_path(head)?,
     }
     head.version = Version::HTTP_11;
     for name in [
@@ -88,7 +81,7 @@ pub(super) fn original(
     ] {
         head.headers.remove(name);
     }
-    Ok((Request::from_parts(head, body), answer))
+    Ok(())
 }
 
 /// Makes the original request of the headers that describe it. Proxies pass on `X-Original-*` of their clients, so these headers count only

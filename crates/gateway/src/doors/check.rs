@@ -1,6 +1,5 @@
 //! `/v1/check` and `/v1/settle`: programs ask in JSON.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,14 +11,15 @@ use tidegate_core::Verdict;
 use tidegate_doors::{
     Check, CheckCall, CheckReply, CheckResult, LimitState, SettleCall, SettleReply, SettleResult,
 };
-use tidegate_server::{ClientBody, ConnectionInfo};
+use tidegate_server::ConnectionInfo;
 use tidegate_store::{Outcome, Via};
 use tidegate_telemetry::{Door, RequestId};
-use tidegate_tower::{Judged, LimitVerdict, RateLimitLayer, problem};
+use tidegate_tower::{Judged, LimitVerdict, RateLimitLayer};
 
 use super::judgement::Asking;
 use super::question::Ready;
 use super::receipts::{NoReceipt, Receipts};
+use super::refusal::Refusal;
 use super::{Doors, json};
 use crate::body::Body;
 use crate::request::problem::Problem;
@@ -35,23 +35,22 @@ pub(super) async fn check(
     head: &Request<()>,
     body: &[u8],
     connection: &ConnectionInfo,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Response<Body>, Refusal> {
     let checks = match CheckCall::read(body) {
         Ok(checks) => checks,
-        Err(why) => return Ok(refused(stack, doors, head, connection, "bad_check", &why)),
+        Err(why) => return Err(wrong("bad_check", &why)),
     };
     let mut questions = Vec::with_capacity(checks.len());
     for (index, check) in checks.iter().enumerate() {
         match doors.question(stack, check, connection.peer().address.ip()) {
             Ok(ready) => questions.push((ready, check.hold)),
             Err(why) => {
-                let text = format!("checks[{index}]: {why}");
-                return Ok(refused(stack, doors, head, connection, why.error(), &text));
+                return Err(wrong(why.error(), &format!("checks[{index}]: {why}")));
             }
         }
     }
     if questions.iter().any(|(_, hold)| hold.is_some()) && doors.receipts.are_full() {
-        return Err(TOO_MANY_HOLDS);
+        return Err(TOO_MANY_HOLDS.into());
     }
     let asking = Asking {
         stack,
@@ -101,10 +100,10 @@ async fn decide(
 pub(super) async fn look(
     doors: &Doors,
     stack: &Stack,
-    request: &Request<ClientBody>,
+    head: &Request<()>,
     connection: &ConnectionInfo,
-) -> Result<Response<Body>, Problem> {
-    let query = request.uri().query().unwrap_or_default();
+) -> Result<Response<Body>, Refusal> {
+    let query = head.uri().query().unwrap_or_default();
     let ready = by_query(query).and_then(|check| {
         let asker = connection.peer().address.ip();
         let ready = doors.looking(stack, &check, asker);
@@ -115,7 +114,7 @@ pub(super) async fn look(
             let judged = subject.limits.look(question, None).await;
             Ok(written(&result(subject.limits, &judged, None)))
         }
-        Err((error, why)) => Ok(problem(StatusCode::BAD_REQUEST, error, &why)),
+        Err((error, why)) => Err(wrong(error, &why)),
     }
 }
 
@@ -154,10 +153,10 @@ fn by_query(query: &str) -> Result<Check, (&'static str, String)> {
 }
 
 /// Answers a call of `POST /v1/settle`.
-pub(super) fn settle(receipts: &Receipts, body: &[u8]) -> Result<Response<Body>, Problem> {
+pub(super) fn settle(receipts: &Receipts, body: &[u8]) -> Result<Response<Body>, Refusal> {
     let settlements = match SettleCall::read(body) {
         Ok(settlements) => settlements,
-        Err(why) => return Ok(problem(StatusCode::BAD_REQUEST, "bad_settlement", &why)),
+        Err(why) => return Err(wrong("bad_settlement", &why)),
     };
     let results = settlements.iter().map(|settlement| {
         let settled = receipts.settle(&settlement.receipt, settlement.cost);
@@ -172,28 +171,6 @@ pub(super) fn settle(receipts: &Receipts, body: &[u8]) -> Result<Response<Body>,
     Ok(written(&SettleReply {
         results: results.collect(),
     }))
-}
-
-/// Returns the answer to a wrong call, and records it.
-fn refused(
-    stack: &Stack,
-    doors: &Doors,
-    head: &Request<()>,
-    connection: &ConnectionInfo,
-    error: &'static str,
-    why: &str,
-) -> Response<Body> {
-    let id = stack.request_ids.next();
-    let peer: SocketAddr = connection.peer().address;
-    let ended = (None, &doors.checks);
-    let mut end = stack.begin_question(head, &id, Door::Check, (peer, peer.ip()), ended);
-    let status = StatusCode::BAD_REQUEST;
-    let answered = crate::outcome::Answered {
-        error: Some(error),
-        ..Default::default()
-    };
-    end.answered(answered, status, Some(&id));
-    problem(status, error, why)
 }
 
 /// Describes a decision.
@@ -259,6 +236,11 @@ fn state(entry: &LimitVerdict<'_>, verdict: &Verdict, now: u64, refused: bool) -
         retry_after,
         refused,
     }
+}
+
+/// Returns the refusal of a wrong call.
+fn wrong(error: &'static str, why: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, error, why)
 }
 
 fn written(reply: &impl Serialize) -> Response<Body> {

@@ -28,22 +28,18 @@ use reply::{Answer, is_refused};
 /// The share of a caller's timeout that the store has to answer. The rest is for the ways of the call and of its reply.
 const STORE_SHARE: f64 = 0.5;
 
-/// Answers a call of the service.
+/// Answers a call of the service. `head` is the head of the call, for the log.
 pub(super) async fn answer<S>(
     doors: Arc<Doors>,
     snapshot: Arc<S>,
     request: Request<ClientBody>,
+    head: Arc<Request<()>>,
     connection: &ConnectionInfo,
 ) -> Response<RpcBody>
 where
     S: AsRef<Stack> + Send + Sync + 'static,
 {
     let within = timeout(request.headers()).map(|timeout| timeout.mul_f64(STORE_SHARE));
-    let mut head = Request::new(());
-    *head.method_mut() = request.method().clone();
-    *head.uri_mut() = request.uri().clone();
-    *head.version_mut() = request.version();
-    let head = Arc::new(head);
     let peer = connection.peer().address;
     let decide = move |call: Call| {
         let (doors, snapshot, head) = (doors.clone(), snapshot.clone(), head.clone());

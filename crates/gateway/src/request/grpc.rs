@@ -37,6 +37,16 @@ pub(crate) fn trailer(method: &Method, head: &Parts) -> Option<HeaderName> {
     (has_trailers && !head.headers.contains_key(&GRPC_STATUS)).then_some(GRPC_STATUS)
 }
 
+/// Returns the status of an answer whose head has the `grpc-status` of a refusal. `None` for other answers.
+pub(crate) fn refused(headers: &HeaderMap) -> Option<StatusCode> {
+    const UNAVAILABLE: &[u8] = b"14";
+    match headers.get(&GRPC_STATUS)?.as_bytes() {
+        b"0" => None,
+        UNAVAILABLE => Some(StatusCode::SERVICE_UNAVAILABLE),
+        _ => Some(StatusCode::BAD_REQUEST),
+    }
+}
+
 fn is_kind(kind: &HeaderValue) -> bool {
     let rest = kind.as_bytes().strip_prefix(b"application/grpc");
     // Accepts suffixes such as `+proto`, `;charset=…` or `-web-text`, but not `application/grpcish`.

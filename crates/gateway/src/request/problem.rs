@@ -12,7 +12,7 @@ use crate::body::Body;
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
-    error: &'static str,
+    pub(crate) error: &'static str,
     detail: &'static str,
     allow: Option<HeaderValue>,
     challenge: Option<&'static str>,

@@ -167,7 +167,7 @@ impl Service for Snapshot {
         async move {
             match begun {
                 Begin::Request(begun) => self.stack.answer(begun).await,
-                Begin::Call(doors, call) => Box::pin(doors.answer(self, call)).await,
+                Begin::Call(doors, call) => Box::pin(doors.answer(&self, call)).await,
                 Begin::Closed => {
                     let mut response = LISTENER_CLOSED.respond();
                     let close = HeaderValue::from_static("close");

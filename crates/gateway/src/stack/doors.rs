@@ -27,7 +27,7 @@ pub(crate) struct DoorMetrics {
 
 impl Stack {
     /// Returns the counters of a request by this door. `route` is `None` if no route matches the request.
-    pub(super) fn metrics_of<'s>(
+    pub(crate) fn metrics_of<'s>(
         &'s self,
         route: Option<&'s Route>,
         door: Door,
@@ -42,9 +42,9 @@ impl Stack {
     }
 
     /// Begins the record of a question by `door`. `head` is the head of the call that asks it.
-    pub(crate) fn begin_question(
+    pub(crate) fn begin_question<B>(
         &self,
-        head: &Request<()>,
+        head: &Request<B>,
         id: &RequestId,
         door: Door,
         (peer, client_ip): (SocketAddr, IpAddr),

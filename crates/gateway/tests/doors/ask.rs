@@ -119,6 +119,10 @@ async fn nginx_gets_refusals_as_403_with_the_real_status() {
     assert_eq!(ask(&client).await, (403, Some("429".to_owned())));
     // nginx passes 401 on.
     assert_eq!(ask(&[("x-api-key", "wrong")]).await, (401, None));
+    // A question that names no request is refused in the same form.
+    let answer = doors.program.get("/v1/ask?refuse=403").await;
+    assert_eq!(answer.status, 403);
+    assert_eq!(answer.header("x-refused-status"), Some("400"));
     // nginx would close its connection after a refusal with a body. Caddy adds the query of the client's request.
     let mut headers = FORMS[0].to_vec();
     headers.extend(client);

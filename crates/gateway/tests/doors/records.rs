@@ -18,9 +18,8 @@ limits:
 routes: [{ name: all, path: /**, upstream: UPSTREAM, limits: [calls] }]
 ";
 
-#[tokio::test]
-async fn each_door_has_its_label_in_the_metrics() {
-    let doors = Doors::start(DOMAINS, YAML).await;
+/// Asks twice by each door, and sends two proxied requests. The first of two is admitted, and the second is refused.
+async fn ask_twice_by_each_door(doors: &Doors) {
     for _ in 0..2 {
         doors
             .check(json!({ "limits": ["calls"], "client": "ip:192.0.2.1" }))
@@ -36,6 +35,12 @@ async fn each_door_has_its_label_in_the_metrics() {
             .await;
         doors.client.get("/").await;
     }
+}
+
+#[tokio::test]
+async fn each_door_has_its_label_in_the_metrics() {
+    let doors = Doors::start(DOMAINS, YAML).await;
+    ask_twice_by_each_door(&doors).await;
     for (route, door) in [
         ("none", "check"),
         ("all", "check"),
@@ -61,22 +66,7 @@ async fn each_door_has_its_label_in_the_metrics() {
 #[tokio::test]
 async fn the_status_counts_the_decisions_of_all_doors() {
     let doors = Doors::start(DOMAINS, YAML).await;
-    // One request by each door is admitted, and one is refused.
-    for _ in 0..2 {
-        doors
-            .check(json!({ "limits": ["calls"], "client": "ip:192.0.2.1" }))
-            .await;
-        doors
-            .check(json!({ "route": "all", "client": "ip:192.0.2.2" }))
-            .await;
-        doors
-            .ask(&[("x-forwarded-uri", "/"), ("x-forwarded-for", "192.0.2.3")])
-            .await;
-        doors
-            .rate_limit(rate_limit_call("edge", vec![descriptor(&[("user", "a")])]))
-            .await;
-        doors.client.get("/").await;
-    }
+    ask_twice_by_each_door(&doors).await;
     let headers = [
         "content-security-policy",
         "x-content-type-options",
@@ -137,6 +127,52 @@ async fn an_observed_limit_refuses_no_question() {
 }
 
 #[tokio::test]
+async fn refused_calls_are_counted() {
+    let doors = Doors::start(DOMAINS, YAML).await;
+    let stranger =
+        tidegate_testkit::Client::new(doors.gateway.decisions.unwrap()).from_ip([127, 0, 0, 2]);
+    doors.program.get("/v1/nothing").await;
+    doors.program.get("/v1/settle").await;
+    let post = async |path: &str, kind: &str, text: &str| {
+        let headers = [("content-type", kind)];
+        let text = tidegate_testkit::body::full(text.to_owned());
+        send_body(&doors.program, http::Method::POST, path, &headers, text).await
+    };
+    post("/v1/check", "text/plain", "{}").await;
+    post("/v1/check", "application/json", "{").await;
+    post("/v1/settle", "application/json", "{}").await;
+    let answer = doors.program.get("/v1/check?limit=nope").await;
+    assert_eq!(answer.status, 400);
+    let counted = async |outcome: &str, door: &str| {
+        let labels = format!("route=\"none\",outcome=\"{outcome}\",status=\"4xx\",door=\"{door}\"");
+        sample(
+            doors.gateway.admin,
+            &format!("tidegate_requests_total{{{labels}}}"),
+        )
+        .await
+    };
+    assert_eq!(counted("rejected", "check").await, 6);
+    // Envoy: a body that is no message, and a call that is out of bounds.
+    let many = vec![descriptor(&[("user", "a")]); 101];
+    let answer = doors
+        .raw_rate_limit(rate_limit_call("edge", many), &[])
+        .await;
+    assert_eq!(answer.header("grpc-status"), Some("3"));
+    let request = http::Request::post(SHOULD_RATE_LIMIT)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(tidegate_testkit::body::full(framed(b"\xff\xff")));
+    doors.envoy.request(request.unwrap()).await;
+    assert_eq!(counted("rejected", "rate_limit_service").await, 2);
+    // A proxy: no path, and no trust.
+    doors.ask(&[]).await;
+    let headers = [("x-forwarded-uri", "/")];
+    send(&stranger, http::Method::GET, "/v1/ask", &headers).await;
+    assert_eq!(counted("rejected", "ask").await, 2);
+    doors.stop().await;
+}
+
+#[tokio::test]
 async fn the_access_log_has_a_line_per_decision() {
     let upstream = tidegate_testkit::Upstream::ok();
     let yaml = YAML.replace("UPSTREAM", &upstream.url());
@@ -164,4 +200,13 @@ async fn the_access_log_has_a_line_per_decision() {
         assert_eq!(line["peer"], "127.0.0.1");
         assert_eq!(line["path"], "/v1/check");
     }
+    // A call that is refused before a decision has a line, too.
+    let answer = program.get("/v1/check?limit=nope").await;
+    assert_eq!(answer.status, 400);
+    let id = answer.header("x-request-id").unwrap();
+    let line = process.process.wait_for_line(id, LONG).await;
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["door"], "check");
+    assert_eq!(line["outcome"], "rejected");
+    assert_eq!(line["error"], "unknown_limit");
 }
