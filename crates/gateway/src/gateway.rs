@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::admin::{self, Admin};
+use crate::doors::rate_limit::refunds::Refunds;
 use crate::doors::receipts::Receipts;
 use crate::request::problem::Problem;
 use crate::runtime::background::{heartbeats, sweep};
@@ -29,6 +30,7 @@ use tidegate_config::{Secret, Settings, StoreSettings};
 use tidegate_net::descriptors;
 use tidegate_overrides::LiveOverrides;
 use tidegate_server::{Listener, Server, ServerParts, watch_memory};
+use tidegate_telemetry::Door;
 use tidegate_telemetry::access_log::{AccessLog, AccessLogSettings, Collector, LogFile, Sink};
 use tidegate_telemetry::metrics::GatewayMetrics;
 
@@ -118,17 +120,20 @@ impl Gateway {
         })?;
         let (access_log, log_collector) = start_access_log(settings.log.access.as_ref())?;
         let wait_queues = WaitQueues::default();
+        let metrics = GatewayMetrics::new(wait_queues.clone());
+        let receipts = Receipts::new(metrics.held_decisions(Door::Check));
+        let refunds = Refunds::new(metrics.held_decisions(Door::RateLimitService));
         let runtime = Runtime {
             store,
             hasher,
-            metrics: Arc::new(GatewayMetrics::new(wait_queues.clone())),
+            metrics: Arc::new(metrics),
             wait_queues,
             access_log,
             request_ids: Arc::default(),
             overload: Arc::default(),
             overrides,
-            receipts: Arc::new(Receipts::new().map_err(|_| StartError::Random)?),
-            refunds: Arc::default(),
+            receipts: Arc::new(receipts.map_err(|_| StartError::Random)?),
+            refunds: Arc::new(refunds),
         };
         // Ports and Redis have taken their file descriptors by now. Client connections share the remaining descriptors.
         if let Some(misfit) = descriptors::shares().misfit(settings.max_connections) {

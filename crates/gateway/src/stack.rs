@@ -30,7 +30,7 @@ use crate::request::grpc;
 use crate::request::health::Health;
 use crate::request::info::RequestInfo;
 use crate::request::own_headers::OwnHeaders;
-use crate::request::problem::{OVERLOADED, Problem, unmatched};
+use crate::request::problem::{CERTIFICATE_ENDED, OVERLOADED, Problem, unmatched};
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
@@ -108,14 +108,6 @@ enum Next {
     /// Serve the request by the route with this index, for [`Routes::at`].
     Serve(usize),
 }
-
-/// The answer to a request whose client certificate has expired. Its status makes the client open a new connection, whose handshake
-/// requires a valid certificate.
-pub(crate) const CERTIFICATE_ENDED: Problem = Problem::new(
-    StatusCode::MISDIRECTED_REQUEST,
-    "certificate_expired",
-    "The client certificate of this connection has expired.",
-);
 
 impl Stack {
     /// Runs the first steps, which do not wait. They run before hyper polls the request's future, because hyper drops the future unpolled

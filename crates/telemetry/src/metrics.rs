@@ -37,6 +37,7 @@ use tidegate_tower::WaitQueues;
 
 use crate::access_log::AccessLog;
 use crate::log;
+use crate::outcome::Door;
 use crate::traces::TraceMetrics;
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{ListenerName, Overload, ServerMetrics};
@@ -124,6 +125,7 @@ pub struct GatewayMetrics {
     log_dropped: Counter,
     waiting: Gauge,
     abandoned: Gauge,
+    held_decisions: ByLabel<&'static str, Gauge>,
     synced: SyncedMetrics,
     redis: Arc<RedisMetrics>,
     clients: Arc<ClientMetrics>,
@@ -226,6 +228,11 @@ impl GatewayMetrics {
                 "abandoned_exchanges",
                 "Exchanges with upstreams that go on though their clients have left",
             ),
+            held_decisions: registrar.add_family(
+                "held_decisions",
+                "door",
+                "Decisions for other programs that hold units until a settlement or a refund",
+            ),
             synced: SyncedMetrics::new(&mut registrar),
             redis: registrar.add_collector(),
             clients: Arc::default(),
@@ -317,6 +324,11 @@ impl GatewayMetrics {
     /// Returns the counter of descriptors in this domain for which no limit is configured.
     pub fn unmatched_descriptors(&self, domain: &str) -> Counter {
         self.unmatched_descriptors.get(domain.into())
+    }
+
+    /// Returns the gauge for decisions by this door that hold units.
+    pub fn held_decisions(&self, door: Door) -> Gauge {
+        self.held_decisions.get(door.label().unwrap_or_default())
     }
 
     /// Returns the counters of traces.

@@ -57,6 +57,7 @@ pub use overrides::{OverrideAction, OverrideTable, Overrides};
 pub use query::{QueryValue, query_values};
 pub use question::{Descriptor, HeldUnits, Judged, Question, QuestionPart};
 pub use rule::{Action, BudgetOwner, Per, Policy, Rule};
+pub use shares::{Permit, Shares};
 pub use tidegate_net::peer::Peer;
 pub use tidegate_net::tls::ClientCertificate;
 pub use tidegate_net::transmission::Transmission;

@@ -17,8 +17,9 @@ pub(crate) const FEW: usize = 16;
 
 const SHARDS: usize = 16;
 
+/// A bounded number of permits, shared by addresses.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub struct Shares {
     most: usize,
     taken: AtomicUsize,
     // The number of `Permit`s.
@@ -30,14 +31,15 @@ pub(crate) struct Shares {
 
 /// One permit, or several permits that were taken together. Dropping this value frees the permits.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub struct Permit {
     shares: Arc<Shares>,
     address: IpAddr,
     count: usize,
 }
 
 impl Shares {
-    pub(crate) fn new(most: usize) -> Arc<Self> {
+    /// Makes `most` permits.
+    pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
             taken: AtomicUsize::new(0),
@@ -52,7 +54,7 @@ impl Shares {
     }
 
     /// Takes `count` permits together for this address. `None` if the address may not have all of them.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr, count: usize) -> Option<Permit> {
+    pub fn take(self: &Arc<Self>, address: IpAddr, count: usize) -> Option<Permit> {
         let mut held = self.shard(address).lock();
         let own = held.get(&address).copied().unwrap_or(0);
         let one_more = |taken: usize| {

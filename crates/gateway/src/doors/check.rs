@@ -17,6 +17,7 @@ use tidegate_telemetry::{Door, RequestId};
 use tidegate_tower::{Judged, LimitVerdict, RateLimitLayer};
 
 use super::judgement::Asking;
+use super::places::Place;
 use super::question::Ready;
 use super::receipts::{NoReceipt, Receipts};
 use super::refusal::Refusal;
@@ -43,15 +44,22 @@ pub(super) async fn check(
     let mut questions = Vec::with_capacity(checks.len());
     for (index, check) in checks.iter().enumerate() {
         match doors.question(stack, check, connection.peer().address.ip()) {
-            Ok(ready) => questions.push((ready, check.hold)),
+            Ok(ready) => questions.push((ready, check.hold.map(Duration::from_secs))),
             Err(why) => {
                 return Err(wrong(why.error(), &format!("checks[{index}]: {why}")));
             }
         }
     }
-    if questions.iter().any(|(_, hold)| hold.is_some()) && doors.receipts.are_full() {
-        return Err(TOO_MANY_HOLDS.into());
-    }
+    let caller = connection.peer().address.ip();
+    let questions = questions.into_iter().map(|(ready, hold)| {
+        let Some(hold) = hold else {
+            return Ok((ready, None));
+        };
+        let place = doors.receipts.place(caller).ok_or(TOO_MANY_HOLDS)?;
+        Ok((ready, Some((hold, place))))
+    });
+    // A decision whose receipt has no place is not made.
+    let mut questions = questions.collect::<Result<Vec<_>, Problem>>()?;
     let asking = Asking {
         stack,
         door: Door::Check,
@@ -78,19 +86,18 @@ pub(super) async fn check(
     Ok(written(&CheckReply { results }))
 }
 
-/// Decides one check. Keeps the admitted units for `hold` seconds, if the check holds units.
+/// Decides one check. Keeps the admitted units for the time `hold`, if the check holds units.
 async fn decide(
     asking: Asking<'_>,
     receipts: &Receipts,
     ready: Ready<'_>,
-    hold: Option<u64>,
+    hold: Option<(Duration, Place)>,
 ) -> CheckResult {
     let Ready { subject, question } = ready;
     let judged = asking.judge(subject, question, None, |judged, id| {
         let mut result = result(subject.limits, judged, Some(id));
         let held = judged.held.take().zip(hold);
-        result.receipt =
-            held.and_then(|(held, hold)| receipts.keep(held, Duration::from_secs(hold)));
+        result.receipt = held.and_then(|(held, (hold, place))| receipts.keep(held, hold, place));
         result
     });
     judged.await

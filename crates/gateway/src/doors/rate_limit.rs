@@ -101,7 +101,8 @@ async fn decide(
     let judged = asking.judge(subject, question, within, |judged, id| {
         answer.add(&doors.limits, &indices, judged, Some(id));
         if let Some(held) = judged.held.take().filter(|_| !is_refused(&judged.decided)) {
-            doors.refunds.keep(RefundKey::of(&call, &holding), held);
+            let key = RefundKey::of(&call, &holding);
+            doors.refunds.keep(key, held, asking.peer.ip());
         }
     });
     judged.await;

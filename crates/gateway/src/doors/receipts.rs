@@ -4,22 +4,24 @@
 //! it. When the time of a receipt is over, its reserved units are charged.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand;
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use tidegate_tower::HeldUnits;
 use tokio::time::Instant;
 
-/// The most receipts that are open at a time.
-pub(super) const MAX_OPEN: usize = 100_000;
+use super::places::{Place, Places};
 
 /// The receipts of this gateway.
 #[derive(Debug)]
 pub(crate) struct Receipts {
     /// The gateway's part of its receipts: 16 hexadecimal digits.
     gateway: String,
+    places: Places,
     open: Mutex<HashMap<u128, Open>>,
 }
 
@@ -27,6 +29,7 @@ pub(crate) struct Receipts {
 struct Open {
     held: HeldUnits,
     until: Instant,
+    _place: Place,
 }
 
 /// The reason why a receipt cannot be settled.
@@ -39,33 +42,35 @@ pub(super) enum NoReceipt {
 }
 
 impl Receipts {
-    /// Fails if the system gives no random numbers.
-    pub(crate) fn new() -> Result<Self, Unspecified> {
+    /// Makes no receipt yet. `open` shows the number of open receipts. Fails if the system gives no random numbers.
+    pub(crate) fn new(open: Gauge) -> Result<Self, Unspecified> {
         let mut gateway = [0; 8];
         rand::fill(&mut gateway)?;
         Ok(Self {
             gateway: format!("{:016x}", u64::from_be_bytes(gateway)),
+            places: Places::new(open),
             open: Mutex::default(),
         })
     }
 
-    /// Whether there is no room for another receipt.
-    pub(super) fn are_full(&self) -> bool {
-        self.open.lock().len() >= MAX_OPEN
+    /// Takes a place for a receipt of a caller at this address. `None` if the address may not have another receipt.
+    pub(super) fn place(&self, caller: IpAddr) -> Option<Place> {
+        self.places.take(caller)
     }
 
-    /// Keeps held units for the time `hold`, and returns their receipt. `None` if there is no room, or if the system gives no random numbers;
-    /// the reserved units are charged then.
-    pub(super) fn keep(&self, held: HeldUnits, hold: Duration) -> Option<String> {
+    /// Keeps held units for the time `hold`, and returns their receipt. `None` if the system gives no random numbers; the reserved units are
+    /// charged then.
+    pub(super) fn keep(&self, held: HeldUnits, hold: Duration, place: Place) -> Option<String> {
         let mut random = [0; 16];
         rand::fill(&mut random).ok()?;
         let id = u128::from_be_bytes(random);
         let until = Instant::now() + hold;
-        let mut open = self.open.lock();
-        if open.len() >= MAX_OPEN {
-            return None;
-        }
-        open.insert(id, Open { held, until });
+        let open = Open {
+            held,
+            until,
+            _place: place,
+        };
+        self.open.lock().insert(id, open);
         Some(format!("{}-{id:032x}", self.gateway))
     }
 

@@ -103,3 +103,11 @@ pub(crate) const OVERLOADED: Problem = Problem::new(
     "The gateway is short of memory.",
 )
 .retry_after(Duration::from_secs(1));
+
+/// The answer to a request whose client certificate has expired. Its status makes the client open a new connection, whose handshake
+/// requires a valid certificate.
+pub(crate) const CERTIFICATE_ENDED: Problem = Problem::new(
+    StatusCode::MISDIRECTED_REQUEST,
+    "certificate_expired",
+    "The client certificate of this connection has expired.",
+);

@@ -282,6 +282,8 @@ async fn a_refund_finds_a_call_that_also_asks() {
         };
         let both = vec![with_hits("running", 0), with_hits("tokens", 60)];
         doors.rate_limit(rate_limit_call("edge", both)).await;
+        let held = "tidegate_held_decisions{door=\"rate_limit_service\"}";
+        assert_eq!(sample(doors.gateway.admin, held).await, 1);
         let mut refund = with_hits("tokens", 45);
         refund.is_negative_hits = true;
         doors
@@ -292,6 +294,7 @@ async fn a_refund_finds_a_call_that_also_asks() {
             left(&doors.rate_limit(look).await) == [85]
         })
         .await;
+        assert_eq!(sample(doors.gateway.admin, held).await, 0);
         doors.stop().await;
     })
     .await;

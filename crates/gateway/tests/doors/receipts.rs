@@ -10,6 +10,7 @@ trusted_proxies: [127.0.0.1]
 limits:
   running: { concurrency: { limit: 2 } }
   tokens: { fixed_window: { limit: 100, window: 31d }, cost: { response_header: X-Cost, reserve: 40 } }
+  many: { fixed_window: { limit: 1000000, window: 31d }, cost: { response_header: X-Cost, reserve: 1 } }
 routes: [{ path: /**, upstream: UPSTREAM, limits: [running] }]
 ";
 
@@ -27,8 +28,11 @@ async fn a_place_is_held_until_it_is_settled() {
         let refused = doors.check(check.clone()).await;
         assert_eq!(refused["admitted"], false);
         assert!(refused.get("receipt").is_none());
+        let held = "tidegate_held_decisions{door=\"check\"}";
+        assert_eq!(sample(doors.gateway.admin, held).await, 2);
         let settled = doors.settle(&receipts[0], None).await;
         assert_eq!(settled, json!({ "settled": true }));
+        assert_eq!(sample(doors.gateway.admin, held).await, 1);
         until("a place is free", async || {
             doors.look("limit=running&client=user_id:7").await["admitted"] == true
         })
@@ -156,4 +160,35 @@ async fn without_a_hold_a_known_cost_is_charged_at_once() {
         doors.stop().await;
     })
     .await;
+}
+
+/// A quarter of the receipts is the most that one address can take, so the programs of others get theirs.
+#[tokio::test]
+async fn a_greedy_program_leaves_receipts_for_others() {
+    let doors = Doors::start("", &format!("store: memory\n{YAML}")).await;
+    let check = json!({ "limits": ["many"], "client": "user_id:7", "hold": 3600 });
+    let batch = json!({ "checks": vec![&check; 1_000] });
+    for _ in 0..50 {
+        let (status, _) = doors.call("/v1/check", &batch).await;
+        assert_eq!(status, 200);
+    }
+    let left = async || {
+        let looked = doors.look("limit=many&client=user_id:7").await;
+        looked["limits"][0]["remaining"].as_u64().unwrap()
+    };
+    assert_eq!(left().await, 950_000);
+    let one = json!({ "checks": [check] });
+    let (status, answer) = doors.call("/v1/check", &one).await;
+    assert_eq!((status, &answer["error"]), (503, &json!("too_many_holds")));
+    assert_eq!(left().await, 950_000);
+    // Without a hold, the program is not bounded.
+    let free = json!({ "limits": ["many"], "client": "user_id:7" });
+    assert_eq!(doors.check(free).await["admitted"], true);
+    let door = doors.gateway.decisions.unwrap();
+    let other = tidegate_testkit::Client::new(door).from_ip([127, 0, 0, 2]);
+    let headers = [("content-type", "application/json")];
+    let text = tidegate_testkit::body::full(one.to_string());
+    let answer = send_body(&other, http::Method::POST, "/v1/check", &headers, text).await;
+    assert!(json_of(&answer)["results"][0]["receipt"].is_string());
+    doors.stop().await;
 }

@@ -4,31 +4,40 @@
 //! of that hold. Only limits that hold units have refunds. A hold without a refund is charged after a time.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use tidegate_doors::Call;
 use tidegate_tower::HeldUnits;
 use tokio::time::Instant;
 
+use crate::doors::places::{Place, Places};
+
 /// The longest time until a refund.
 const LONGEST: Duration = Duration::from_secs(300);
-/// The most calls that wait for a refund.
-const MOST: usize = 100_000;
 
 /// A hash of the domain and the descriptors of calls that hold units. Values of descriptors may be long, so they are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RefundKey([u8; 32]);
 
 /// The units that calls hold, by the calls' descriptors.
-#[derive(Debug, Default)]
-pub(crate) struct Refunds(Mutex<Waiting>);
+#[derive(Debug)]
+pub(crate) struct Refunds {
+    places: Places,
+    calls: Mutex<Calls>,
+}
 
-#[derive(Debug, Default)]
+/// The calls that wait for a refund, the oldest call of each key first.
+type Calls = HashMap<RefundKey, VecDeque<Waiting>>;
+
+#[derive(Debug)]
 struct Waiting {
-    calls: HashMap<RefundKey, VecDeque<(HeldUnits, Instant)>>,
-    count: usize,
+    held: HeldUnits,
+    until: Instant,
+    _place: Place,
 }
 
 impl RefundKey {
@@ -55,56 +64,61 @@ impl RefundKey {
 }
 
 impl Refunds {
-    /// Keeps the units of a call until a refund. If too many calls wait, the units are charged now.
-    pub(super) fn keep(&self, key: RefundKey, held: HeldUnits) {
-        let mut waiting = self.0.lock();
-        if waiting.count < MOST {
-            waiting.count += 1;
-            let until = Instant::now() + LONGEST;
-            let calls = waiting.calls.entry(key).or_default();
-            calls.push_back((held, until));
+    /// Keeps no call yet. `waiting` shows the number of calls that wait for a refund.
+    pub(crate) fn new(waiting: Gauge) -> Self {
+        Self {
+            places: Places::new(waiting),
+            calls: Mutex::default(),
+        }
+    }
+
+    /// Keeps the units of a call until a refund. If the address of the caller may not have another place, the units are charged now.
+    pub(super) fn keep(&self, key: RefundKey, held: HeldUnits, caller: IpAddr) {
+        if let Some(place) = self.places.take(caller) {
+            let waiting = Waiting {
+                held,
+                until: Instant::now() + LONGEST,
+                _place: place,
+            };
+            let mut calls = self.calls.lock();
+            calls.entry(key).or_default().push_back(waiting);
         }
     }
 
     /// Gives back units of the oldest call with the same descriptors: for each limit, at most the units in `given_back`.
     pub(super) fn give_back(&self, key: &RefundKey, given_back: &HashMap<&str, u64>) {
-        let oldest = self.0.lock().take(key);
-        if let Some((held, _)) = oldest {
+        if let Some(oldest) = self.take(key) {
+            let held = oldest.held;
             held.give_back(|limit| given_back.get(limit).copied().unwrap_or_default());
         }
+    }
+
+    fn take(&self, key: &RefundKey) -> Option<Waiting> {
+        let mut calls = self.calls.lock();
+        let same = calls.get_mut(key)?;
+        let oldest = same.pop_front();
+        if same.is_empty() {
+            calls.remove(key);
+        }
+        oldest
     }
 
     /// Charges the units of calls whose time for a refund is over.
     pub(crate) fn end_late(&self) {
         let now = Instant::now();
         let mut late = Vec::new();
-        let mut waiting = self.0.lock();
-        waiting.calls.retain(|_, calls| {
-            while calls.front().is_some_and(|(_, until)| *until <= now) {
-                late.extend(calls.pop_front());
+        self.calls.lock().retain(|_, same| {
+            while same.front().is_some_and(|oldest| oldest.until <= now) {
+                late.extend(same.pop_front());
             }
-            !calls.is_empty()
+            !same.is_empty()
         });
-        waiting.count -= late.len();
-        drop(waiting);
         drop(late);
     }
 
     /// Charges the units of all calls, because the gateway stops.
     pub(crate) fn end_all(&self) {
-        let waiting = std::mem::take(&mut *self.0.lock());
-        drop(waiting);
-    }
-}
-
-impl Waiting {
-    fn take(&mut self, key: &RefundKey) -> Option<(HeldUnits, Instant)> {
-        let calls = self.calls.get_mut(key)?;
-        let oldest = calls.pop_front()?;
-        self.count -= 1;
-        if calls.is_empty() {
-            self.calls.remove(key);
-        }
-        Some(oldest)
+        let calls = std::mem::take(&mut *self.calls.lock());
+        drop(calls);
     }
 }
