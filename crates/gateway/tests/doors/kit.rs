@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use tidegate_testkit::{Answer, Client, RedisServer, Upstream, body};
 
 use crate::support::TestGateway;
-pub(crate) use crate::support::asking::{LONG, json_of, sample, send, send_body, until};
+pub(crate) use crate::support::asking::{
+    LONG, json_of, sample, sample_if_any, send, send_body, until,
+};
 
 /// The path of Envoy's calls.
 pub(crate) const SHOULD_RATE_LIMIT: &str =

@@ -1,9 +1,12 @@
 //! Many calls on one connection, and callers that leave.
 
+use std::time::Duration;
+
 use http::Request;
 use serde_json::json;
 use tidegate_testkit::{RawClient, body};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::kit::*;
 
@@ -66,5 +69,24 @@ async fn a_caller_that_leaves_is_charged_once_at_most_and_holds_no_place() {
     let looked = doors.look("limit=calls&client=ip:192.0.2.1").await;
     let left = looked["limits"][0]["remaining"].as_u64().unwrap();
     assert!((767..=777).contains(&left), "{left} are left");
+    doors.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_before_the_end_of_its_body_is_counted() {
+    let doors = Doors::start("", YAML).await;
+    let program = tidegate_testkit::Client::h2(doors.gateway.decisions.unwrap());
+    let labels = "route=\"none\",outcome=\"rejected\",status=\"4xx\",door=\"check\"";
+    let counter = format!("tidegate_requests_total{{{labels}}}");
+    until("the call is counted", async || {
+        // A call that is reset before the gateway has read its head does not count, so the test begins another.
+        let (_sender, text) = body::channel();
+        let request = Request::post("/v1/check").header("content-type", "application/json");
+        let answer = program.try_request(request.body(text).unwrap());
+        let left = timeout(Duration::from_millis(20), answer).await;
+        assert!(left.is_err(), "the gateway answers a call without a body");
+        sample_if_any(doors.gateway.admin, &counter).await.is_some()
+    })
+    .await;
     doors.stop().await;
 }
