@@ -87,9 +87,15 @@ pub trait Algorithm {
         None
     }
 
-    /// Returns the state of a key with these counts, for an algorithm that has a [`counter`](Self::counter).
+    /// Returns the state of a key with these counts, for an algorithm that counts units per window.
     fn counted(&self, _counts: WindowPair) -> Self::State {
         Self::State::default()
+    }
+
+    /// Returns the counts in force at `now`, for an algorithm that counts units per window. `previous` is 0 if the window before the
+    /// current one does not count. `None` for every other algorithm.
+    fn windows(&self, _state: &Self::State, _now: Micros) -> Option<WindowPair> {
+        None
     }
 
     /// Returns a key's `reset` after another charge of `units`. The argument `reset` is the value before this charge.

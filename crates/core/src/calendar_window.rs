@@ -4,7 +4,9 @@
 //! the same results. Each call sends the script the windows around `now`.
 
 use crate::numbers::{MAX_SPAN, at_most, nonzero};
-use crate::{Algorithm, Calendar, Micros, Mode, Numbers, QuotaError, Verdict, WindowCount};
+use crate::{
+    Algorithm, Calendar, Micros, Mode, Numbers, QuotaError, Verdict, WindowCount, WindowPair,
+};
 
 /// The largest difference between the caller's clock and Redis's, in us, for windows of two seconds or more.
 const LEEWAY: Micros = 1_000_000;
@@ -53,6 +55,14 @@ impl Algorithm for CalendarWindow {
     fn excess(&self, state: &WindowCount, now: Micros) -> u64 {
         let settled = state.settled(self.calendar.windows(now)[0]);
         settled.count.saturating_sub(self.limit)
+    }
+
+    fn counted(&self, counts: WindowPair) -> WindowCount {
+        counts.into()
+    }
+
+    fn windows(&self, state: &WindowCount, now: Micros) -> Option<WindowPair> {
+        Some(state.settled(self.calendar.windows(now)[0]).as_pair())
     }
 
     fn expires(&self, state: &WindowCount) -> Micros {

@@ -81,6 +81,10 @@ impl Algorithm for FixedWindow {
         self.start(at) + self.window
     }
 
+    fn windows(&self, state: &WindowCount, now: Micros) -> Option<WindowPair> {
+        Some(state.settled(self.start(now)).as_pair())
+    }
+
     fn counter(&self) -> Option<Counter> {
         Some(Counter {
             window: self.window,
@@ -89,10 +93,7 @@ impl Algorithm for FixedWindow {
     }
 
     fn counted(&self, counts: WindowPair) -> WindowCount {
-        WindowCount {
-            start: counts.start,
-            count: counts.current,
-        }
+        counts.into()
     }
 
     fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {

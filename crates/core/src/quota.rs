@@ -113,6 +113,14 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => State::$algorithm(quota.counted(counts)),)+ }
             }
 
+            /// See [`Algorithm::windows`]. `None` for a state of another algorithm.
+            pub fn windows(&self, state: &State, now: Micros) -> Option<WindowPair> {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.windows(state, now),)+
+                    _ => None,
+                }
+            }
+
             /// See [`Algorithm::reset_with`].
             pub fn reset_with(&self, reset: Micros, units: u64) -> Micros {
                 match self { $(Self::$algorithm(quota) => quota.reset_with(reset, units),)+ }

@@ -192,6 +192,10 @@ impl Algorithm for SlidingWindowCounter {
         at - at % self.window + 2 * self.window
     }
 
+    fn windows(&self, state: &WindowPair, now: Micros) -> Option<WindowPair> {
+        Some(self.settle(state, now))
+    }
+
     fn counter(&self) -> Option<Counter> {
         Some(Counter {
             window: self.window,

@@ -1,7 +1,7 @@
 //! One count per window, for fixed windows and windows of a calendar. `lua/window.lua` computes the same results.
 
 use crate::numbers::MAX_EXACT;
-use crate::{Micros, Verdict};
+use crate::{Micros, Verdict, WindowPair};
 
 /// The count of one window, in units of cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,25 @@ pub struct WindowCount {
     pub count: u64,
 }
 
+impl From<WindowPair> for WindowCount {
+    fn from(windows: WindowPair) -> Self {
+        Self {
+            start: windows.start,
+            count: windows.current,
+        }
+    }
+}
+
 impl WindowCount {
+    /// Returns the count as counts of two windows. The window before it does not count.
+    pub(crate) const fn as_pair(&self) -> WindowPair {
+        WindowPair {
+            start: self.start,
+            current: self.count,
+            previous: 0,
+        }
+    }
+
     /// Returns the count of the window that starts at `start`. If the clock stepped back, a later window may have a count already, which is
     /// returned instead.
     pub(crate) const fn settled(&self, start: Micros) -> Self {

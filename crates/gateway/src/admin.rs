@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod clients;
 mod config;
+mod limits;
 mod metrics_page;
 mod overrides;
 mod page;
@@ -36,6 +37,7 @@ use access::{Access, Asker};
 use audit::Audit;
 use clients::Question;
 pub(crate) use config::RunningConfig;
+use limits::Question as LimitQuestion;
 use metrics_page::MetricsPage;
 use page::{Answer, Page};
 use refusals::Refusals;
@@ -179,6 +181,12 @@ impl Admin {
             let answer = question.answer(&head.method, snapshot.clone(), audit).await;
             return Ok(answer.map(at_once));
         }
+        if let Some(question) = LimitQuestion::of(path) {
+            let audit = self.audit(asker()?, peer);
+            let query = head.uri.query().unwrap_or_default();
+            let answer = question.answer(&head.method, query, snapshot.clone(), audit);
+            return Ok(answer.await.map(at_once));
+        }
         if let Some(scope) = Asked::of(path) {
             let audit = self.audit(asker()?, peer);
             let body = overrides::read(&scope, &head, body, connection).await?;
@@ -209,7 +217,7 @@ impl Admin {
             (_, Some(id)) => asker().map(|_| why::answer(&snapshot, id))?,
             (_, None) => plain_text(
                 StatusCode::NOT_FOUND,
-                "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides, /why/{id} and /clients/{name}\n",
+                "there are /, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides, /why/{id}, /clients/{name} and /limits/{name}\n",
             ),
         };
         Ok(answer.map(at_once))

@@ -12,3 +12,4 @@ pub(crate) mod record;
 pub(crate) mod routes;
 pub(crate) mod target;
 mod unread;
+pub(crate) mod values;

@@ -57,7 +57,7 @@ pub use script::{ReplyValue, Scripts};
 pub use secret::{Agreement, Secret};
 pub use settings::CONNECT;
 pub use shard::{Named, Shard, Tagged};
-pub use shards::{InvalidOptions, Shards, SilentNodes};
+pub use shards::{BadCursor, Cursor, InvalidOptions, ScanStep, Shards, SilentNodes};
 pub use slots::slot_of_tag;
 pub use tls::Tls;
 pub use uptime::uptime;

@@ -1,5 +1,7 @@
 //! The servers that have the keys: one server for all keys, or the nodes of a Redis Cluster.
 
+mod scan;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +24,7 @@ use super::slots::{ENDS, slot_of, slot_of_tag};
 use super::tls::Tls;
 use super::url::{InvalidUrl, Target, Topology};
 use super::word::Word;
+pub use scan::{BadCursor, Cursor, ScanStep};
 
 /// The reason why the options do not allow a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

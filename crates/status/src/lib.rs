@@ -6,6 +6,7 @@
 //! - [`StoreHealth`], [`ServerStates`]: problems of Redis and of servers
 //! - [`document`]: the document of `/status.json`, which a gateway writes and `tidegate top` reads
 //! - [`client`]: the document of `/clients/{name}`, which a gateway writes and `tidegate client` reads
+//! - [`limit`]: the document of `/limits/{name}`, which a gateway writes and `tidegate limit` reads
 //! - [`page`]: the status page
 //!
 //! This crate uses neither HTTP nor the gateway. The caller passes the time.
@@ -15,6 +16,7 @@ pub mod document;
 mod events;
 mod hitters;
 mod index;
+pub mod limit;
 mod near;
 pub mod page;
 mod recent;

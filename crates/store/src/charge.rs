@@ -1,5 +1,6 @@
 //! The charges of a request: limits, keys and costs.
 
+mod key_text;
 mod recall;
 pub(crate) mod words;
 
@@ -10,6 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+pub(crate) use key_text::Ids;
 pub use recall::Recall;
 use smallvec::SmallVec;
 use tidegate_core::{Block, HoldId, Micros, Mode, Quota};
@@ -142,6 +144,11 @@ impl Limit {
     /// Returns the limit's name in the configuration.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the plan whose numbers the limit has. `None` for the limit's own numbers, and for numbers of overrides or callers.
+    pub fn plan(&self) -> Option<&str> {
+        self.budget.strip_prefix('@')
     }
 
     /// Returns the limit's quota.

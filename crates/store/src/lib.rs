@@ -6,6 +6,7 @@
 //! scripts of `lua/` are compiled in, and `tidegate-redis` makes the calls.
 
 mod charge;
+mod counts;
 mod decision;
 mod memory;
 pub mod redis;
@@ -17,6 +18,7 @@ mod table;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use charge::{Charge, Key, Limit, MAX_CHARGES, OnFailure, Origin, PerCharge, Recall};
+pub use counts::{Counts, KeyPage};
 pub use decision::{
     Decision, LastDecision, LocalView, Outcome, Outlook, Source, Sources, StoreCall, Verdicts, Via,
 };
@@ -25,7 +27,7 @@ pub use redis::{Agreement, Overshoot, RedisStore, SyncedUse};
 pub use store::{Holds, RENEW_EVERY, SettlementWatch, Store};
 use tidegate_core::Micros;
 pub use tidegate_core::Mode;
-pub use tidegate_redis::CallError as StoreError;
+pub use tidegate_redis::{BadCursor, CallError as StoreError, Cursor};
 
 /// Returns the time by the system's clock, in us since the epoch.
 fn now() -> Micros {

@@ -4,12 +4,15 @@
 
 mod replay;
 
+use std::sync::Arc;
+
 use tidegate_core::{HoldId, Micros, Verdict};
+use tidegate_redis::Cursor;
 
 use crate::registry::Registry;
 pub use crate::table::{Crowded, CrowdedLimit, MemoryUse};
 use crate::table::{Table, Terms};
-use crate::{Charge, Decision, LocalView, Outlook, PerCharge, Via};
+use crate::{Charge, Counts, Decision, KeyPage, Limit, LocalView, Outlook, PerCharge, Via};
 
 /// The most keys that a gateway's memory store holds: about 150 MB when all are in use, without the entries of `sliding_window_log`.
 pub const MAX_KEYS: usize = 1_000_000;
@@ -111,6 +114,18 @@ impl MemoryStore {
             leased: None,
             last: None,
         }
+    }
+
+    /// Returns the counts of a charge's key.
+    pub(crate) fn counts(&self, charge: &Charge<'_>) -> Counts {
+        let now = crate::now();
+        self.registry.keep_here(&self.table, now);
+        self.table.counts(charge, now)
+    }
+
+    /// Returns the keys of these limits in the next shards.
+    pub(crate) fn keys(&self, limits: &[Arc<Limit>], from: Cursor) -> KeyPage {
+        self.table.keys(limits, from, crate::now())
     }
 
     /// Returns the refusal of these charges if a limit refuses now. `None` if the refusal would start or extend a block. Charges no unit.

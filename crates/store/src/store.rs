@@ -1,6 +1,7 @@
 //! The store of a gateway: in this process, or in Redis.
 
 mod holds;
+mod reading;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,6 +8,7 @@
 //! replaced, so a flood of new keys cannot reset a key that is being limited. A refused new key replaces no key. New keys without a place
 //! share one budget per limit and shard until a place is free.
 
+mod reading;
 mod shard;
 
 use std::collections::BTreeMap;

@@ -119,6 +119,14 @@ fn key_use(key: &KeyUse) -> String {
     format!("API key {}: {used}{expires}", key.hash)
 }
 
+/// Returns the time until `end`, an epoch second, such as `in 5 min`; `now` if it has passed.
+pub(crate) fn lasting_until(end: u64) -> String {
+    match end.saturating_sub(now()) {
+        0 => "now".to_owned(),
+        seconds => format!("in {}", lasting(seconds)),
+    }
+}
+
 /// Returns the current time in epoch seconds.
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);

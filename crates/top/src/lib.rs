@@ -1,5 +1,5 @@
 //! Shows `tidegate top`: a live view of one or several gateways in a terminal. Its figures come from the gateways' `/status.json`. Also
-//! formats the tables of `tidegate client`.
+//! formats the tables of `tidegate client` and `tidegate limit`.
 //!
 //! This crate has no HTTP client. The caller passes a function ([`Read`]) that sends the requests to a gateway.
 
@@ -7,6 +7,7 @@ mod budgets;
 mod client;
 mod headline;
 mod hitters;
+mod limit;
 mod merge;
 mod reader;
 mod refusal;
@@ -27,6 +28,7 @@ use tidegate_status::shown_json;
 pub use budgets::escaped;
 pub use client::client_table;
 use headline::{Gateways, headline};
+pub use limit::limit_table;
 pub use merge::merged;
 use reader::Reader;
 pub use refusal::refusal_lines;

@@ -12,10 +12,12 @@ use tidegate_overrides::ChangeError;
 use tidegate_overrides::api::Shown;
 use tidegate_overrides::port::Changed;
 use tidegate_status::client::Report;
+use tidegate_status::limit::LimitReport;
 use tidegate_tower::problem;
 use tokio::sync::Semaphore;
 
 use crate::runtime::budgets::NoReport;
+use crate::runtime::budgets::limit::NoLimit;
 use crate::status::LiveStatus;
 
 /// The most bytes of a client's name in the log.
@@ -75,6 +77,45 @@ impl Audit {
         );
         let text = format!("The budgets of {client} were reset by {by}.");
         self.status.happened("reset", text);
+    }
+
+    /// Records that budgets of a limit were reset.
+    pub(super) fn limit_reset(&self, before: &LimitReport, after: &LimitReport) {
+        let (by, limit) = (&*self.by, &*after.limit);
+        let units = |report: &LimitReport| {
+            let budgets = report.budgets.iter();
+            let texts = budgets.map(|it| format!("{} {}/{}", it.key, it.remaining, it.limit));
+            let text = texts.collect::<Vec<_>>().join(", ");
+            cut(&text, MAX_BUDGETS).into_cow().into_owned()
+        };
+        let (before, after) = (units(before), units(after));
+        tracing::info!(
+            target: "audit",
+            action = "limit_reset",
+            by,
+            from = %self.from,
+            limit,
+            before = &*before,
+            after = &*after,
+            "budgets of a limit were reset"
+        );
+        let text = format!("A budget of the limit {limit} was reset by {by}.");
+        self.status.happened("reset", text);
+    }
+
+    /// Logs a failed reset of a limit. Some budgets may have been reset.
+    pub(super) fn limit_reset_failed(&self, limit: &str, error: &NoLimit) {
+        let by = &*self.by;
+        let limit = &*cut(limit, MAX_NAME).into_cow();
+        tracing::warn!(
+            target: "audit",
+            action = "limit_reset",
+            by,
+            from = %self.from,
+            limit,
+            %error,
+            "the reset of a limit's budgets failed; some may be reset"
+        );
     }
 
     /// Logs overrides that were set or cleared. Records no events for the status page, because each gateway records these events when it

@@ -20,7 +20,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::remote::{Failure, client, environment, health, load, overrides, print, top, why};
+use crate::remote::{
+    Failure, client, environment, health, limit, load, overrides, print, top, why,
+};
 #[cfg(test)]
 use tidegate_config::Settings;
 use tidegate_telemetry::{log, program};
@@ -67,6 +69,8 @@ enum Command {
     Simulate(Box<tidegate_simulate::Options>),
     /// Shows or resets the budgets of one client, or changes its override, on a running gateway.
     Client(client::Question),
+    /// Shows or resets budgets of one limit on a running gateway, or lists the limit's keys.
+    Limit(Box<limit::Question>),
     /// Prints the reason why a running gateway refused a request, by the request ID of the answer.
     Why(why::Question),
     /// Shows, saves or sets all overrides of a running gateway.
@@ -124,6 +128,7 @@ impl Cli {
             Command::Check(options) => check::run(config, &options),
             Command::Explain(question) => explain::run(config, &question),
             Command::Client(question) => client::run(config, &question),
+            Command::Limit(question) => limit::run(config, &question),
             Command::Why(question) => why::run(config, &question),
             Command::Overrides(question) => overrides::run(config, &question),
             Command::Top(view) => top::run(config, &view),

@@ -1,32 +1,9 @@
 //! The reasons why a check cannot be decided, for the asking program.
 
-use std::fmt;
-
 use tidegate_doors::{MAX_COST, MAX_HOLD};
-use tidegate_identity::UnknownClient;
-use tidegate_net::text::cut;
 use tidegate_store::MAX_CHARGES;
 
-/// The most values of a check.
-pub(super) const MAX_VALUES: usize = 64;
-/// The most bytes of a name that an error repeats.
-const MAX_NAME: usize = 128;
-
-/// A name of a check, cut for an error.
-#[derive(Debug)]
-pub(super) struct Name(Box<str>);
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl From<&str> for Name {
-    fn from(name: &str) -> Self {
-        Self((*cut(name, MAX_NAME).into_cow()).into())
-    }
-}
+use crate::request::values::{BadValues, Name};
 
 /// The reason why a check cannot be decided.
 #[derive(Debug, thiserror::Error)]
@@ -41,24 +18,8 @@ pub(super) enum BadCheck {
     Limit(Name),
     #[error("no route is called `{0}`")]
     Route(Name),
-    #[error("{0}")]
-    Client(#[from] UnknownClient),
-    #[error("`per`: `{0}` is no part of a request that a limit can be counted per")]
-    Part(Name),
-    #[error("`per` has at most {MAX_VALUES} values")]
-    TooManyValues,
-    #[error("`per`: a route is named by `route` of the check")]
-    PartRoute,
-    #[error("`per`: `{0}` is there twice")]
-    PartTwice(Name),
-    #[error("`per`: the value of `{0}` is not valid")]
-    Value(Name),
-    #[error("the limit `{limit}` is counted per `{per}`: {remedy}")]
-    Missing {
-        limit: Name,
-        per: String,
-        remedy: &'static str,
-    },
+    #[error(transparent)]
+    Values(#[from] BadValues),
     #[error("`cost` is 1 to {MAX_COST}")]
     Cost,
     #[error("`hold` is 1 to {MAX_HOLD} seconds")]
@@ -77,8 +38,7 @@ impl BadCheck {
         match self {
             Self::Limit(_) => "unknown_limit",
             Self::Route(_) => "unknown_route",
-            Self::Client(_) => "unknown_client",
-            Self::Missing { .. } => "missing_value",
+            Self::Values(why) => why.error(),
             _ => "bad_check",
         }
     }

@@ -24,6 +24,7 @@ use super::refusal::Refusal;
 use super::{Doors, json};
 use crate::body::Body;
 use crate::request::problem::Problem;
+use crate::request::values::query::{BadQuery, add_value, bad, once};
 use crate::stack::Stack;
 
 /// The number of checks of one call that are decided at a time.
@@ -126,34 +127,21 @@ pub(super) async fn look(
 }
 
 /// Reads the check of a query. Only `limit` and `per` may be there more than once.
-fn by_query(query: &str) -> Result<Check, (&'static str, String)> {
-    let bad = |why: &str| ("bad_check", why.to_owned());
+fn by_query(query: &str) -> Result<Check, BadQuery> {
     let mut check = Check::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let value: Box<str> = Box::from(&*value);
-        let is_new = match &*name {
-            "limit" => {
-                check.limits.push(value);
-                true
-            }
-            "route" => check.route.replace(value).is_none(),
-            "client" => check.client.replace(value).is_none(),
+        match &*name {
+            "limit" => check.limits.push((&*value).into()),
             "cost" => {
-                let cost = value
-                    .parse()
-                    .map_err(|_| bad("`cost` is no whole number"))?;
-                check.cost.replace(cost).is_none()
+                let cost = value.parse();
+                let cost = cost.map_err(|_| bad("`cost` is no whole number"))?;
+                once(check.cost.replace(cost).is_none())?;
             }
-            "per" => {
-                let (part, value) = value
-                    .split_once('=')
-                    .ok_or_else(|| bad("`per` has the form PART=VALUE"))?;
-                check.per.insert(part.into(), value.into()).is_none()
+            _ => {
+                if !add_value(&mut check, &name, &value)? {
+                    return Err(bad("allowed here: limit, route, client, cost and per"));
+                }
             }
-            _ => return Err(bad("allowed here: limit, route, client, cost and per")),
-        };
-        if !is_new {
-            return Err(bad("a parameter is there twice"));
         }
     }
     Ok(check)

@@ -2,12 +2,13 @@
 //!
 //! - `address` is the address of an admin port.
 //! - `port` sends one call to an admin port, with the port's token.
-//! - `client`, `health`, `overrides`, `top` and `why` are the commands.
+//! - `client`, `health`, `limit`, `overrides`, `top` and `why` are the commands.
 
 mod address;
 pub(crate) mod client;
 mod failure;
 pub(crate) mod health;
+pub(crate) mod limit;
 pub(crate) mod overrides;
 pub(crate) mod port;
 pub(crate) mod top;

@@ -2,6 +2,8 @@
 //!
 //! A report is made without a request. So a limit whose budget depends on the content of a request is listed without a budget.
 
+pub(crate) mod limit;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -224,7 +226,13 @@ impl Budgets {
         matches!(client, Client::UserId(_)) && self.clients.sources.iter().any(tells)
     }
 
+    /// Returns the key of a budget that does not depend on a request's content.
     fn key(&self, rule: &Rule, policy: &Policy, caller: &Caller) -> Key {
+        self.key_of(rule, policy, caller, &Request::new(()))
+    }
+
+    /// Returns the key of the budget that a request of this caller charges.
+    fn key_of(&self, rule: &Rule, policy: &Policy, caller: &Caller, request: &Request<()>) -> Key {
         let alone = Policy {
             route: policy.route.clone(),
             rules: [rule.clone()].into(),
@@ -232,9 +240,7 @@ impl Budgets {
             access: None,
             answers: policy.answers.clone(),
         };
-        // An empty request is enough, because this function is called only for budgets that do not depend on a request's content.
-        let request = Request::new(());
-        self.hasher.keys(&alone, caller, &request)[0]
+        self.hasher.keys(&alone, caller, request)[0]
     }
 }
 

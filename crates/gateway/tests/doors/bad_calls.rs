@@ -104,7 +104,7 @@ async fn each_wrong_check_has_its_error() {
         (
             json!({ "limits": ["routed"], "per": { "route": "all" } }),
             "bad_check",
-            "`route` of the check",
+            "a route is named by `route`",
         ),
         (
             json!({ "limits": ["calls"], "client": "user_id:7", "hold": 5 }),

@@ -18,7 +18,7 @@ async fn it_serves_its_pages_and_names_them() {
         assert_eq!(status, 404, "{path}");
         assert!(
             text.contains(
-                "/, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides, /why/{id} and /clients/{name}"
+                "/, /status.json, /events, /healthz, /readyz, /metrics, /config, /overrides, /why/{id}, /clients/{name} and /limits/{name}"
             ),
             "{text}"
         );

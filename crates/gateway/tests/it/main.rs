@@ -92,6 +92,7 @@ mod metrics;
 mod metrics_format;
 mod observability;
 mod one_client;
+mod one_limit;
 mod redis_seen;
 mod request_id;
 mod secrets;

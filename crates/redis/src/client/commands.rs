@@ -100,6 +100,24 @@ impl Client {
         }
     }
 
+    /// Returns the next cursor of `SCAN`, and the keys that match `pattern`. Keys that are no text are left out.
+    pub(crate) async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        count: u64,
+        patience: Duration,
+    ) -> Result<(u64, Vec<String>), Failure> {
+        let fred = self.fred()?.with_options(&within(patience));
+        let (cursor, count) = (cursor.to_string(), count.to_string());
+        let words = [&*cursor, "MATCH", pattern, "COUNT", &*count];
+        let words = words.map(Value::from).to_vec();
+        let call = fred.custom(command_named("SCAN"), words);
+        let (next, keys): (u64, Vec<Value>) = Box::pin(call).await?;
+        let keys = keys.into_iter().filter_map(|key| key.into_string());
+        Ok((next, keys.collect()))
+    }
+
     /// Returns the sections `Server`, `Memory`, `Stats` and `Commandstats` of `INFO`.
     pub(crate) async fn info(&self) -> Result<String, CallError> {
         let fred = self.fred()?;

@@ -33,8 +33,12 @@ pub use tidegate_redis::{
 };
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 
+use crate::charge::Ids;
 use crate::registry::Registry;
-use crate::{Charge, Decision, Limit, LocalView, MemoryStore, Outlook, Recall, StoreError};
+use crate::{
+    Charge, Counts, Cursor, Decision, KeyPage, Limit, LocalView, MemoryStore, Outlook, Recall,
+    StoreError,
+};
 use access::Access;
 use decision_cache::DecisionCache;
 pub(crate) use exact::Exact;
@@ -44,6 +48,7 @@ use modes::Modes;
 use probe::LastProbe;
 pub use probe::Unfit;
 use script::caller::Caller;
+use script::caller::compensation::LONGEST;
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
 
@@ -147,6 +152,31 @@ impl RedisStore {
     /// process computes it, because it counts them itself.
     pub async fn peek(&self, charges: &[Charge<'_>]) -> Result<Vec<Outlook>, StoreError> {
         self.modes.peek(charges).await
+    }
+
+    /// Returns the counts of a charge's key in Redis. Units of slices that other gateways have not spent count as used.
+    pub(crate) async fn counts(&self, charge: &Charge<'_>) -> Result<Counts, StoreError> {
+        let Access {
+            caller, timeout, ..
+        } = &self.access;
+        let now = caller.shards.now(&charge.key.tag);
+        let now = now.unwrap_or_else(crate::now);
+        caller.counts(charge, now, (*timeout).max(LONGEST)).await
+    }
+
+    /// Returns some keys of these limits in Redis.
+    pub(crate) async fn keys(
+        &self,
+        limits: &[Arc<Limit>],
+        from: Cursor,
+    ) -> Result<KeyPage, StoreError> {
+        let Access {
+            caller, timeout, ..
+        } = &self.access;
+        let name = limits.first().map_or("", |limit| limit.name());
+        let ids = Ids::of(limits);
+        let page = caller.limit_keys(&ids, name, from, (*timeout).max(LONGEST));
+        page.await
     }
 
     /// Returns the state of a charge in this process.

@@ -299,6 +299,12 @@ impl Shard {
         (entry.expires > now).then(|| entry.content.clone())
     }
 
+    /// Returns the keys with an unexpired entry.
+    pub(super) fn keys(&self, now: Micros) -> impl Iterator<Item = &LimitKey> {
+        let entries = self.entries.iter();
+        entries.filter_map(move |(key, entry)| (entry.expires > now).then_some(key))
+    }
+
     /// Removes a key, with its used units and its holds.
     pub(super) fn forget(&mut self, key: &LimitKey) {
         if let Some(entry) = self.entries.swap_remove(key) {

@@ -5,6 +5,7 @@
 
 pub(in crate::redis) mod compensation;
 pub(in crate::redis) mod cross_slot;
+mod reading;
 
 use std::sync::Arc;
 use std::time::Duration;
