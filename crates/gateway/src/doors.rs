@@ -209,13 +209,20 @@ impl Doors {
         request: &Request<ClientBody>,
         connection: &ConnectionInfo,
     ) -> Result<Endpoint, Refusal> {
-        Target::of(request).map_err(|problem| Refusal::from(problem).closing())?;
-        let endpoint = endpoint.ok_or(NO_DOOR)?;
-        let allowed = endpoint.methods();
-        if !allowed.split(", ").any(|method| request.method() == method) {
+        let target = Target::of(request).map_err(|problem| Refusal::from(problem).closing());
+        // Before the result of the target, which refuses CONNECT and TRACE without the header `Allow`.
+        if let Some(allowed) = endpoint.map(Endpoint::methods)
+            && !allowed.split(", ").any(|method| request.method() == method)
+        {
             let allowed = HeaderValue::from_static(allowed);
-            return Err(Problem::method_not_allowed(allowed).into());
+            let refusal = Refusal::from(Problem::method_not_allowed(allowed));
+            return Err(match target {
+                Ok(_) => refusal,
+                Err(_) => refusal.closing(),
+            });
         }
+        target?;
+        let endpoint = endpoint.ok_or(NO_DOOR)?;
         if connection.certificate_ended() {
             return Err(Refusal::from(CERTIFICATE_ENDED).closing());
         }

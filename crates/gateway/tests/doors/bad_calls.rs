@@ -234,6 +234,9 @@ async fn other_kinds_methods_and_paths_are_refused() {
         ),
         (Method::GET, "/v1/settle", &[], 405),
         (Method::POST, "/v1/openapi.json", &[], 405),
+        (Method::TRACE, "/v1/check", &[], 405),
+        (Method::TRACE, "/v1/settle", &[], 405),
+        (Method::TRACE, "/v1/openapi.json", &[], 405),
         (Method::GET, "/v1/nothing", &[], 404),
         (Method::GET, "/", &[], 404),
         (Method::GET, "/v1/asked", &[], 404),
@@ -241,6 +244,12 @@ async fn other_kinds_methods_and_paths_are_refused() {
     ] {
         let answer = send(&doors.program, method.clone(), path, headers).await;
         assert_eq!(answer.status, status, "{method} {path}");
+        // A 405 has `Allow` (RFC 9110, 15.5.6).
+        assert_eq!(
+            answer.header("allow").is_some(),
+            status == 405,
+            "{method} {path}"
+        );
     }
     doors.stop().await;
 }
