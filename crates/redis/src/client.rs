@@ -28,7 +28,8 @@ use super::settings::{CONNECT, config, connection, performance};
 use super::task::Task;
 use super::url::Address;
 use cause::cause;
-pub(crate) use commands::{Asking, By, sha1};
+pub use commands::sha1;
+pub(crate) use commands::{Asking, By};
 use sentinels::Sentinels;
 
 /// The least pause after a failed attempt to connect, or after a connection that lasted less than `STABLE`.

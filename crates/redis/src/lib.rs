@@ -44,7 +44,7 @@ mod wait;
 mod word;
 
 pub use batcher::{Batched, Batcher, Question};
-pub use client::Client;
+pub use client::{Client, sha1};
 pub use complaints::Complaints;
 pub use confirmation::{Confirmation, Confirmed};
 pub use deadline::{deadline, with_deadline};

@@ -12,6 +12,7 @@ mod keys;
 mod papers;
 mod reload;
 mod run;
+mod scripts;
 mod simulate;
 mod systemd;
 
@@ -80,6 +81,8 @@ enum Command {
     /// Makes an API key, or the configuration entry of a key.
     #[command(subcommand)]
     Keys(keys::Task),
+    /// Prints the scripts that Redis gets from a gateway with this configuration: all names, or the text of one.
+    Scripts(scripts::Options),
     /// Checks the health of a running gateway through its admin port. Ends with status 1 if the gateway is not healthy.
     Health(health::Question),
     /// Prints completions of commands and options for a shell.
@@ -133,6 +136,7 @@ impl Cli {
             Command::Overrides(question) => overrides::run(config, &question),
             Command::Top(view) => top::run(config, &view),
             Command::Keys(task) => keys::run(&task),
+            Command::Scripts(options) => scripts::run(config, &options),
             Command::Health(question) => health::run(config, &question),
             Command::Completions(options) => {
                 papers::completions(&options);

@@ -95,6 +95,7 @@ mod one_client;
 mod one_limit;
 mod redis_seen;
 mod request_id;
+mod scripts;
 mod secrets;
 mod status;
 mod status_events;

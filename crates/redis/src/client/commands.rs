@@ -180,6 +180,6 @@ fn command_named(name: &'static str) -> CustomCommand {
 }
 
 /// Returns the SHA-1 of a script. Redis finds a script by this hash.
-pub(crate) fn sha1(text: &str) -> String {
+pub fn sha1(text: &str) -> String {
     fred::util::sha1_hash(text)
 }

@@ -49,6 +49,7 @@ use probe::LastProbe;
 pub use probe::Unfit;
 use script::caller::Caller;
 use script::caller::compensation::LONGEST;
+pub use script::{ScriptExample, examples};
 use synced::Synced;
 pub use synced::{Overshoot, SyncedUse};
 

@@ -4,6 +4,7 @@
 
 pub(super) mod arguments;
 pub(super) mod caller;
+mod example;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use tidegate_redis::Scripts;
 
 use crate::Charge;
 use arguments::Holding;
+pub use example::{ScriptExample, examples};
 
 /// Makes [`ALGORITHMS`]: the parts of `lua/` that each algorithm needs, in the order of [`Quota::ALGORITHMS`].
 macro_rules! parts {

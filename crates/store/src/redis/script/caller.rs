@@ -5,7 +5,7 @@
 
 pub(in crate::redis) mod compensation;
 pub(in crate::redis) mod cross_slot;
-mod reading;
+pub(super) mod reading;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::redis::{decision_cache, script};
 use crate::{Charge, Decision, Mode, Outcome, StoreError, Verdicts, Via};
 
 /// Script that resets limits.
-const FORGET: &str = include_str!("../../../../../lua/forget.lua");
+pub(super) const FORGET: &str = include_str!("../../../../../lua/forget.lua");
 
 /// The parts that every call needs.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use crate::counts::EXAMINED;
 use crate::{Charge, Counts, KeyPage, StoreError};
 
 /// Script that reads the stored counts of a key.
-const COUNTS: &str = include_str!("../../../../../../lua/counts.lua");
+pub(in crate::redis::script) const COUNTS: &str = include_str!("../../../../../../lua/counts.lua");
 
 impl Caller {
     /// Returns the counts of a charge's key.
