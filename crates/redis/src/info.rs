@@ -24,12 +24,14 @@ pub struct RedisInfo {
     pub expired_keys: Option<u64>,
     /// The commands per second that the server runs at present.
     pub operations_per_second: Option<u64>,
-    /// Calls of `EVALSHA` by all clients of the server, since its start.
+    /// Calls of `EVALSHA` and `EVAL` by all clients of the server, since its start.
     pub script_calls: Option<u64>,
-    /// The total time of the `EVALSHA` calls.
+    /// The total time of these calls.
     pub script_time: Option<Duration>,
     /// The time since the server's start.
     pub uptime: Option<Duration>,
+    /// The processor time of the server's main thread since its start. Scripts run in this thread.
+    pub cpu: Option<Duration>,
     /// Bytes that the server has received from all its clients since its start.
     pub received: Option<u64>,
     /// Bytes that the server has sent since its start.
@@ -47,19 +49,30 @@ pub struct NodeInfo {
 
 impl RedisInfo {
     pub(crate) fn read(text: &str) -> Self {
-        let word = |name: &str| {
+        let word = |name: &str| -> Option<&str> {
             let mut lines = text.lines().filter_map(|line| line.split_once(':'));
             lines
                 .find(|(other, _)| *other == name)
                 .map(|(_, word)| word)
         };
-        let number = |name| word(name).and_then(|word| word.parse().ok());
+        let number = |name: &str| word(name).and_then(|word| word.parse().ok());
         // cmdstat_evalsha:calls=5,usec=210,usec_per_call=42.00,…
-        let scripts = word("cmdstat_evalsha");
+        let of_command = |command: &str, name: &str| -> Option<u64> {
+            let mut parts = word(command)?.split(',');
+            let value = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+            value?.parse().ok()
+        };
+        // A gateway sends a script that Redis lacks with EVAL.
         let of_scripts = |name: &str| {
-            let mut parts = scripts?.split(',').filter_map(|part| part.split_once('='));
-            let (_, value) = parts.find(|(other, _)| *other == name)?;
-            value.parse().ok()
+            let counts = ["cmdstat_evalsha", "cmdstat_eval"].map(|it| of_command(it, name));
+            let known = counts.iter().flatten();
+            counts.iter().any(Option::is_some).then(|| known.sum())
+        };
+        let seconds = |name: &str| -> Option<f64> { word(name)?.parse().ok() };
+        let cpu = |of: &str| {
+            let [system, user] =
+                ["sys", "user"].map(|kind| seconds(&format!("used_cpu_{kind}{of}")));
+            Duration::try_from_secs_f64(system? + user?).ok()
         };
         Self {
             version: word("redis_version").map(str::to_owned),
@@ -72,6 +85,8 @@ impl RedisInfo {
             script_calls: of_scripts("calls"),
             script_time: of_scripts("usec").map(Duration::from_micros),
             uptime: number("uptime_in_seconds").map(Duration::from_secs),
+            // Servers before Redis 7.0 and some compatible servers have only the time of all threads.
+            cpu: cpu("_main_thread").or_else(|| cpu("")),
             received: number("total_net_input_bytes"),
             sent: number("total_net_output_bytes"),
         }
@@ -105,7 +120,8 @@ mod tests {
     const TEXT: &str = "# Memory\r\nused_memory:1048576\r\nused_memory_human:1.00M\r\nmaxmemory:2097152\r\n\
                         maxmemory_policy:allkeys-lru\r\n\r\n# Stats\r\ninstantaneous_ops_per_sec:7\r\nexpired_keys:4\r\n\
                         evicted_keys:3\r\ntotal_net_input_bytes:11\r\ntotal_net_output_bytes:12\r\n\r\n# Server\r\n\
-                        redis_version:7.0.15\r\nuptime_in_seconds:60\r\n\r\n# Commandstats\r\ncmdstat_eval:calls=1,usec=90\r\n\
+                        redis_version:7.0.15\r\nuptime_in_seconds:60\r\n\r\n# CPU\r\nused_cpu_sys:9.5\r\n\
+                        used_cpu_user:9.5\r\nused_cpu_sys_main_thread:1.25\r\nused_cpu_user_main_thread:2.5\r\n\r\n# Commandstats\r\ncmdstat_eval:calls=1,usec=90\r\n\
                         cmdstat_evalsha:calls=5,usec=210,usec_per_call=42.00,rejected_calls=0,failed_calls=1\r\n";
 
     #[test]
@@ -119,15 +135,20 @@ mod tests {
             evicted_keys: Some(3),
             expired_keys: Some(4),
             operations_per_second: Some(7),
-            script_calls: Some(5),
-            script_time: Some(Duration::from_micros(210)),
+            script_calls: Some(6),
+            script_time: Some(Duration::from_micros(300)),
             uptime: Some(Duration::from_secs(60)),
+            cpu: Some(Duration::from_millis(3_750)),
             received: Some(11),
             sent: Some(12),
         };
         assert_eq!(info, expected);
+        let all_threads = TEXT.replace("_main_thread", "_of_main");
+        let cpu = RedisInfo::read(&all_threads).cpu;
+        assert_eq!(cpu, Some(Duration::from_secs(19)));
         for odd in [
             "",
+            "used_cpu_sys:1\r\nused_cpu_user:-2\r\n",
             "used_memory",
             "used_memory:much\r\ncmdstat_evalsha:calls=x",
         ] {

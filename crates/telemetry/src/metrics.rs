@@ -27,7 +27,8 @@ mod upstream;
 
 use std::sync::Arc;
 
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -92,6 +93,8 @@ struct BodyCostLabels {
 /// All metrics of a gateway.
 #[derive(Debug)]
 pub struct GatewayMetrics {
+    // The metrics of the process, whose names have no prefix.
+    process: Registry,
     registry: Registry,
     /// The requests of all routes.
     pub(crate) requests: RequestMetrics,
@@ -238,6 +241,7 @@ impl GatewayMetrics {
             clients: Arc::default(),
             exemplars: Exemplars::default(),
             wait_queues,
+            process: build_info::of_process(),
             registry: registrar.0,
         }
     }
@@ -362,7 +366,9 @@ impl GatewayMetrics {
         self.synced.show(&store.synced_usage());
         let mut text = String::new();
         // A write to a String cannot fail.
-        let _ = encode(&mut text, &self.registry);
+        let _ = encode_registry(&mut text, &self.process)
+            .and_then(|()| encode_registry(&mut text, &self.registry))
+            .and_then(|()| encode_eof(&mut text));
         self.written(text, format)
     }
 

@@ -29,10 +29,10 @@ fn every_metric_has_a_row_and_every_row_a_metric() {
     let rows = rows("docs/operations.md", "Metrics");
     let rows: Names = rows
         .into_iter()
-        .filter(|name| name.starts_with("tidegate_"))
+        .filter(|name| name.starts_with("tidegate_") || name.starts_with("process_"))
         .collect();
     let bare = |name: &String| {
-        let name = name.strip_prefix("tidegate_").unwrap();
+        let name = name.strip_prefix("tidegate_").unwrap_or(name);
         let name = name.strip_suffix("_total").unwrap_or(name);
         let units = ["_seconds", "_bytes"];
         let name = units

@@ -228,7 +228,10 @@ routes:
 fn documented() -> BTreeMap<String, String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
     let page = fs::read_to_string(page).unwrap();
-    let rows = page.lines().filter(|line| line.starts_with("| `tidegate_"));
+    let begins = ["| `tidegate_", "| `process_"];
+    let rows = page
+        .lines()
+        .filter(|line| begins.iter().any(|begin| line.starts_with(begin)));
     let rows: BTreeMap<_, _> = rows
         .map(|row| {
             let mut cells = row.split('|').skip(1).map(|cell| cell.trim().to_owned());

@@ -118,18 +118,19 @@ impl Client {
         Ok((next, keys.collect()))
     }
 
-    /// Returns the sections `Server`, `Memory`, `Stats` and `Commandstats` of `INFO`.
+    /// Returns the sections `Server`, `Memory`, `Stats`, `CPU` and `Commandstats` of `INFO`.
     pub(crate) async fn info(&self) -> Result<String, CallError> {
         let fred = self.fred()?;
         let section = async |kind| -> Result<String, Error> { fred.info(Some(kind)).await };
-        let (server, memory, stats, commands) = tokio::try_join!(
+        let (server, memory, stats, cpu, commands) = tokio::try_join!(
             section(InfoKind::Server),
             section(InfoKind::Memory),
             section(InfoKind::Stats),
+            section(InfoKind::Cpu),
             section(InfoKind::CommandStats),
         )
         .map_err(|error| Failure::from(error).into_error())?;
-        Ok([server, memory, stats, commands].join("\n"))
+        Ok([server, memory, stats, cpu, commands].join("\n"))
     }
 }
 

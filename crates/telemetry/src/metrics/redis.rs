@@ -101,6 +101,12 @@ impl Collector for RedisMetrics {
             |info| Some(ConstCounter::new(info.script_time?.as_secs_f64())),
         )?;
         page.add(
+            "redis_cpu",
+            Some(Unit::Seconds),
+            "Processor time of the main thread of Redis, in which scripts run",
+            |info| Some(ConstCounter::new(info.cpu?.as_secs_f64())),
+        )?;
+        page.add(
             "redis_uptime",
             Some(Unit::Seconds),
             "Time since Redis started",
