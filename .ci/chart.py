@@ -102,6 +102,24 @@ GOOD = {
         "extraVolumes": [{"name": "keys", "secret": {"secretName": "keys"}}],
         "extraVolumeMounts": [{"name": "keys", "mountPath": "/etc/tidegate-keys", "readOnly": True}],
     },
+    "gateways in the zone of Redis": {
+        "topologySpreadConstraints": [
+            {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+        "affinity": {
+            "podAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 100,
+                        "podAffinityTerm": {
+                            "topologyKey": "topology.kubernetes.io/zone",
+                            "labelSelector": {"matchLabels": {INSTANCE: "edge", "app.kubernetes.io/component": "redis"}},
+                        },
+                    }
+                ]
+            }
+        },
+    },
     "all that is about pods": {
         "nameOverride": "gate",
         "commonLabels": {"team": "edge", "app.kubernetes.io/version": "next"},
