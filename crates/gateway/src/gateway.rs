@@ -265,6 +265,15 @@ impl Gateway {
                 refunds.end_late();
             }
         });
+        if let Store::Redis(store) = &runtime.store {
+            let limits = current.load().budgets.limits();
+            if let Err(error) = store.load_synced(&limits).await {
+                tracing::warn!(
+                    %error,
+                    "the counts of synced limits were not read at the start; the first request of each key is decided without them"
+                );
+            }
+        }
         for listener in self.listeners.into_iter().chain(self.decisions) {
             server.listen(listener);
         }

@@ -13,7 +13,7 @@ use crate::support::GatewayProcess;
 /// All that a gateway asks of one Redis.
 const COMMANDS: &str = "-@all +ping +client|id +info +evalsha +eval +set +expire +get +getrange +time +rpush +llen \
     +lindex +ltrim +del +unlink +pexpire +zadd +zcard +zcount +zrange +zrangebyscore +zscore +zincrby +zrem \
-    +zremrangebyrank +hget +hgetall +hlen +hrandfield +hset +hdel";
+    +zremrangebyrank +hget +hgetall +hlen +hrandfield +hset +hdel +scan";
 
 fn yaml(redis: &str, upstream: &str) -> String {
     format!(

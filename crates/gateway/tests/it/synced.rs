@@ -70,6 +70,22 @@ async fn gateways_hear_of_each_other_and_say_how_far_they_went() {
 }
 
 #[tokio::test]
+async fn a_new_gateway_refuses_the_first_request_of_a_used_up_key() {
+    let redis = RedisServer::start().await;
+    let one = bench(&redis, "20ms").await;
+    get_each(&one.client, 4, "/few", &[], 200).await;
+    until("Redis has all counts", async || {
+        left(one.gateway.admin).await == [0, 996]
+    })
+    .await;
+    let new = bench(&redis, "1m").await;
+    assert_eq!(told(&new.client.get("/few").await), shown(429, 4, 0));
+    says(new.gateway.admin, "tidegate_synced_keys 2").await;
+    one.stop().await;
+    new.stop().await;
+}
+
+#[tokio::test]
 async fn a_gateway_that_ends_tells_what_it_has_counted() {
     let redis = RedisServer::start().await;
     let (one, other) = (bench(&redis, "1m").await, bench(&redis, "1m").await);

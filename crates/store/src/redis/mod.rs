@@ -220,6 +220,46 @@ impl RedisStore {
         (caller.shards.clone(), &caller.key_prefix)
     }
 
+    /// Reads the counts of the synced limits in `limits` from Redis, for at most a second. Call it before the first decision, while
+    /// [`keep_synced`](Self::keep_synced) runs. The first request of a key is then decided by the counts of all gateways. If there is no
+    /// time for a key, this gateway's own count decides its first requests.
+    ///
+    /// # Errors
+    ///
+    /// Redis does not list its keys, for example because the ACL forbids `SCAN`.
+    pub async fn load_synced(&self, limits: &[Arc<Limit>]) -> Result<(), StoreError> {
+        let limits: Vec<_> = limits
+            .iter()
+            .filter(|limit| limit.mode() == crate::Mode::Synced)
+            .cloned()
+            .collect();
+        if limits.is_empty() {
+            return Ok(());
+        }
+        self.access.secret.check()?;
+        let (caller, ids) = (&self.access.caller, Ids::of(&limits));
+        let loading = async {
+            let mut next = Some(Cursor::default());
+            while let Some(from) = next {
+                let page = caller.limit_keys(&ids, "", from, LONGEST).await?;
+                for (limit, key) in &page.keys {
+                    self.modes.synced.load(&Charge {
+                        limit,
+                        key: *key,
+                        cost: 1,
+                        origin: None,
+                    });
+                }
+                next = page.next;
+            }
+            self.modes.synced.loaded().await;
+            Ok(())
+        };
+        tokio::time::timeout(LONGEST, loading)
+            .await
+            .unwrap_or(Ok(()))
+    }
+
     /// Exchanges the counts of synced limits while the future is polled. A gateway with such limits must run this function once. Otherwise
     /// these limits work like local limits.
     pub async fn keep_synced(&self) {

@@ -28,6 +28,9 @@ use table::Table;
 /// The most keys that this gateway counts. They take about 30 MB.
 const MAX_KEYS: usize = 100_000;
 
+/// The pause between two looks at the exchanges of a start.
+const LOADED: Duration = Duration::from_millis(5);
+
 /// All counts of this gateway.
 #[derive(Debug)]
 pub(super) struct Synced {
@@ -139,6 +142,20 @@ impl Synced {
 
     fn error(&self) -> StoreError {
         self.error.lock().clone().unwrap_or(StoreError::NotAsked)
+    }
+
+    /// Adds a key that this gateway has no request of yet, and makes its exchange due at once. Has no effect if there is no place for it.
+    pub(super) fn load(&self, charge: &Charge<'_>) {
+        let shards = &self.access.caller.shards;
+        let now = shards.now(&charge.key.tag).unwrap_or_else(crate::now);
+        self.table.with(charge, now, || false, |_| ((), false));
+    }
+
+    /// Waits until no key waits for an exchange.
+    pub(super) async fn loaded(&self) {
+        while !self.table.usage().waiting.is_zero() {
+            tokio::time::sleep(LOADED).await;
+        }
     }
 
     /// Counts a charge, if the last counts of all gateways leave room for it. Returns the start of its window as well.

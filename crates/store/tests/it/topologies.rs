@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// All that a gateway asks of one Redis; lua/README.md tells users.
 pub(crate) const COMMANDS: &str = "-@all +ping +client|id +info +evalsha +eval +set +expire +get +getrange +time \
     +rpush +llen +lindex +ltrim +del +unlink +pexpire +zadd +zcard +zcount +zrange +zrangebyscore \
-    +zscore +zincrby +zrem +zremrangebyrank +hget +hgetall +hlen +hrandfield +hset +hdel";
+    +zscore +zincrby +zrem +zremrangebyrank +hget +hgetall +hlen +hrandfield +hset +hdel +scan";
 
 /// Makes the user `gate` with the password `hunter2`, who may do this and no more.
 pub(crate) async fn allow(server: &RedisServer, commands: &str) {

@@ -34,7 +34,7 @@ impl Caller {
         Ok(Counts::read(quota, &state, held.parse().unwrap_or(0), now))
     }
 
-    /// Returns the keys of these limits among the next keys of Redis.
+    /// Returns the keys of these limits among the next keys of Redis. The names of the limits begin with `name`.
     pub(in crate::redis) async fn limit_keys(
         &self,
         limits: &Ids<'_>,
