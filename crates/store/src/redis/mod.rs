@@ -155,7 +155,7 @@ impl RedisStore {
         self.modes.peek(charges).await
     }
 
-    /// Returns the counts of a charge's key in Redis. Units of slices that other gateways have not spent count as used.
+    /// Returns the counts of a charge's key in Redis. Units that another gateway has spent of a slice count once it has settled them.
     pub(crate) async fn counts(&self, charge: &Charge<'_>) -> Result<Counts, StoreError> {
         let Access {
             caller, timeout, ..
