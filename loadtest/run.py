@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a load test from scratch: builds, starts the API, Redis if an option requires it, gateways and Locust, and judges.
 
-    loadtest/run.py surge | fairness | boundary | mixed [options]
+    loadtest/run.py surge | fairness | boundary | mixed | scale [options]
 
 Exit status: 0 every claim is proved, 1 a claim is not (it is printed), 2 the run was not possible.
 """
@@ -23,7 +23,7 @@ if sys.version_info < (3, 11):
     sys.exit("error: the load tests need Python 3.11 or newer")
 
 HERE = Path(__file__).resolve().parent
-SCENARIOS = ["surge", "fairness", "boundary", "mixed"]
+SCENARIOS = ["surge", "fairness", "boundary", "mixed", "scale"]
 
 
 def main():
@@ -32,7 +32,8 @@ def main():
         from kit import selftest
 
         return selftest.run(options)
-    with_locust()
+    if options.scenario != "scale":
+        with_locust()
     from kit.processes import Binaries, Trouble
 
     # Thousands of riders have a connection each, and the gateway has two for each of them.
@@ -43,8 +44,8 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{options.scenario}-"))
     passed = None
     try:
-        binaries = Binaries(options.binary)
-        scenario = importlib.import_module(f"scenarios.{options.scenario}")
+        binaries = Binaries(options.binary, api=options.scenario != "scale")
+        scenario = importlib.import_module("scenarios.chapter" if options.chapter else f"scenarios.{options.scenario}")
         if hasattr(scenario, "run"):
             passed = scenario.run(folder, binaries, options)
         else:
@@ -72,16 +73,23 @@ def arguments():
     parser.add_argument("--seconds", type=int, help="how long riders ride; each scenario has a default")
     parser.add_argument("--full", action="store_true", help="surge: three minutes a run")
     parser.add_argument("--riders", type=int, help="surge and mixed: how many riders")
+    parser.add_argument("--chapter", action="store_true", help="surge: the experiment of a published chapter, for three minutes a run")
+    parser.add_argument("--capacity", type=int, help="--chapter: requests a second that the API serves; default 800")
+    parser.add_argument("--keys", type=int, default=1, help="--chapter: how many user IDs the riders share")
+    parser.add_argument("--csv", type=Path, help="--chapter: the file that gets the table of endpoints")
+    parser.add_argument("--rounds", type=int, default=3, help="scale: how often each point is measured")
     parser.add_argument("--page", action="store_true", help="with Locust's page, on a free port that is printed")
     parser.add_argument("--binary", type=Path, help="a gateway that is built, with loadtest-api beside it")
-    parser.add_argument("--results", type=Path, default=HERE / "runs", help="surge: where its report goes; git ignores the default, loadtest/runs")
+    parser.add_argument("--results", type=Path, default=HERE / "runs", help="surge and scale: where the report goes; git ignores the default, loadtest/runs")
     parser.add_argument("--keep", action="store_true", help="keeps logs and records, also of a run that passes")
     parser.add_argument("--self-test", action="store_true", help="tests the models and judges themselves; needs no Locust")
     options = parser.parse_args()
     if not options.scenario and not options.self_test:
         parser.error("which scenario?")
-    if options.gateways < 1:
-        parser.error("--gateways must be at least 1")
+    if options.chapter and options.scenario != "surge":
+        parser.error("--chapter is an option of surge")
+    if min(options.gateways, options.keys, options.rounds, options.capacity or 1) < 1:
+        parser.error("numbers must be at least 1")
     if options.store == "memory" and (options.gateways > 1 or options.outage):
         parser.error("several gateways, or an outage, need --store redis")
     if options.store is None:

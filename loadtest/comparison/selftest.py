@@ -158,7 +158,7 @@ class Steady(unittest.TestCase):
         server = Stalling(at=1.2, for_seconds=0.5)
         sockets = [steady.connected(server.port) for _ in range(4)]
         server.begin()
-        times, refused = steady.ride([number / 200 for number in range(400)], b"GET / HTTP/1.1\r\n\r\n", sockets)
+        times, refused = steady.ride([number / 200 for number in range(400)], [b"GET / HTTP/1.1\r\n\r\n"], sockets)
         server.end(sockets)
         self.assertEqual((len(times), refused), (200, 0))
         self.assertGreater(sum(1 for took in times if took > 0.1), 60)

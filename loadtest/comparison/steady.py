@@ -1,6 +1,8 @@
 """A client that sends at a steady rate, whatever the answers. Requests that wait do not hold back other requests.
 
-    python3 steady.py PORT PATH RATE SECONDS CONNECTIONS SEED      # prints one line of JSON, times in microseconds
+    python3 steady.py PORTS PATH RATE SECONDS CONNECTIONS SEED [CLIENTS]      # prints one line of JSON, times in microseconds
+
+PORTS are separated by commas, and share the connections. With CLIENTS, each request names one of them in X-Forwarded-For, in turn.
 
 Requests are due at random times (a Poisson process). Each is sent when it is due, on an idle connection. If there is no
 idle connection, it waits, and its time counts from its due time. So a stall of the gateway counts for all requests that
@@ -24,7 +26,8 @@ FINEST_TIMERS = (29, 1)  # prctl(PR_SET_TIMERSLACK, 1 ns): else the system wakes
 
 
 def main():
-    port, path, rate, seconds, connections, seed = sys.argv[1:]
+    ports, path, rate, seconds, connections, seed, *clients = sys.argv[1:]
+    ports = [int(port) for port in ports.split(",")]
     ctypes.CDLL(None).prctl(*FINEST_TIMERS)
     gc.disable()
     chance = random.Random(int(seed))
@@ -32,14 +35,24 @@ def main():
     while now < WARM_UP + float(seconds):
         now += chance.expovariate(float(rate))
         due.append(now)
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
-    sockets = [connected(int(port)) for _ in range(int(connections))]
-    times, refused = ride(due, request, sockets)
-    told = {"due": sum(1 for at in due if at >= WARM_UP), "answered": len(times), "refused": refused}
+    requests = [request(ports[0], path, client) for client in range(int(clients[0]))] if clients else [request(ports[0], path)]
+    sockets = [connected(ports[number % len(ports)]) for number in range(int(connections))]
+    used, begun = time.process_time(), time.perf_counter()
+    times, refused = ride(due, requests, sockets)
+    took = time.perf_counter() - begun
+    told = {"due": sum(1 for at in due if at >= WARM_UP), "answered": len(times), "refused": refused, "sent": len(due)}
+    # The seconds from the first request that counts to the last answer, and the share of its processor that this process took.
+    told |= {"seconds": took - WARM_UP, "busy": (time.process_time() - used) / took}
     times.sort()
-    for name, part in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999)):
+    for name, part in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)):
         told[name] = round(times[min(len(times) - 1, int(len(times) * part))] * 1e6, 1) if times else None
     print(json.dumps(told))
+
+
+def request(port, path, client=None):
+    """Returns the bytes of a request, of one client by its address behind a trusted proxy or of the peer."""
+    named = "" if client is None else f"X-Forwarded-For: 10.{client >> 16}.{client >> 8 & 255}.{client & 255}\r\n"
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{named}\r\n".encode()
 
 
 def connected(port):
@@ -49,7 +62,7 @@ def connected(port):
     return one
 
 
-def ride(due, request, sockets):
+def ride(due, requests, sockets):
     """Sends all requests; returns the seconds of each answer that counts, and the number of answers that are no 200."""
     epoll = select.epoll()
     by_number = {one.fileno(): one for one in sockets}
@@ -67,7 +80,7 @@ def ride(due, request, sockets):
         while following < len(due) and due[following] <= now and idle:
             one = idle.pop()
             sent = due[following] if due[following] <= kept_waiting else clock()
-            one.send(request)
+            one.send(requests[following % len(requests)])
             begun[one.fileno()] = sent, due[following] >= counts_from
             following += 1
         more = following < len(due)

@@ -7,8 +7,11 @@ WIDTH, HEIGHT = 860, 360
 LEFT, RIGHT, TOP, BOTTOM = 84, 210, 48, 44
 
 
-def chart(title, unit, lines, marks=(), levels=()):
-    """`lines`: (label, colour, points); `marks`: (second, label); `levels`: (value, label). Points are (second, value)."""
+def chart(title, unit, lines, marks=(), levels=(), along="s"):
+    """`lines`: (label, colour, points); `marks`: (second, label); `levels`: (value, label). Points are (second, value).
+
+    `along` is the unit of the horizontal axis, if that has no seconds.
+    """
     seconds = max((x for _, _, points in lines for x, _ in points), default=1)
     values = [y for _, _, points in lines for _, y in points if y > 0] + [value for value, _ in levels]
     low = 10 ** floor(log10(min(values, default=1)))
@@ -35,7 +38,7 @@ def chart(title, unit, lines, marks=(), levels=()):
         value *= 10
     step = next(step for step in (5, 10, 20, 30, 60, 120, 600, 3600) if seconds / step <= 9 or step == 3600)
     for x in range(0, int(seconds) + 1, step):
-        drawn.append(text(across(x), HEIGHT - BOTTOM + 20, f"{x} s", anchor="middle", colour="#555"))
+        drawn.append(text(across(x), HEIGHT - BOTTOM + 20, f"{x} {along}", anchor="middle", colour="#555"))
     for x, label in marks:
         drawn.append(line(across(x), TOP, across(x), HEIGHT - BOTTOM, "#999", dash=True))
         drawn.append(text(across(x) + 4, HEIGHT - BOTTOM - 8, label, colour="#555"))

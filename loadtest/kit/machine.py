@@ -1,13 +1,17 @@
 """The machine of a run: figures have no meaning without it."""
 
+import contextlib
 import os
 import platform
 import re
 import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from kit.processes import TOP
+
+PLACES = ("--binary", "--results", "--csv")
 
 
 def described(binaries):
@@ -29,6 +33,27 @@ def locust():
         return f", Locust {version('locust')}"
     except PackageNotFoundError:
         return ""
+
+
+def command():
+    """Returns the command of this run, without options that name a place on this machine."""
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        if word in PLACES:
+            next(words, None)
+        elif not word.startswith(tuple(f"{place}=" for place in PLACES)):
+            kept.append(word)
+    return " ".join([f"loadtest/{Path(sys.argv[0]).name}", *kept])
+
+
+@contextlib.contextmanager
+def placed(cores):
+    """Gives a function that binds the processes started from then on to the cores of one part; without `cores`, to none."""
+    before = os.sched_getaffinity(0)
+    try:
+        yield lambda part: os.sched_setaffinity(0, cores[part]) if cores else None
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def load():

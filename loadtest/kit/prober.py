@@ -33,10 +33,12 @@ async def ask(plan, number, due, record):
     me = plan["riders"][number % len(plan["riders"])]
     gateway = plan["gateways"][number % len(plan["gateways"])].removeprefix("http://")
     host, port = gateway.rsplit(":", 1)
-    method, path = plan["asks"][number % len(plan["asks"])]
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {gateway}", "Connection: close", "Content-Length: 0"]
+    method, path, *bodies = plan["asks"][number % len(plan["asks"])]
+    body = json.dumps(bodies[0]) if bodies else ""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {gateway}", "Connection: close", f"Content-Length: {len(body)}"]
+    lines += ["Content-Type: application/json"] if bodies else []
     lines += [f"{name}: {value}" for name, value in me["headers"].items()]
-    lines += [f"X-Sent-At: {due}", "", ""]
+    lines += [f"X-Sent-At: {due}", "", body]
     status, retry_after = 0, 0
     try:
         head = await asyncio.wait_for(exchange(host, port, "\r\n".join(lines)), plan["patience"])

@@ -10,7 +10,7 @@ Request = namedtuple("Request", "sent done client address method path status ret
 # A request as it reached the API; `taken` is 0 if the API had no room for it.
 Arrival = namedtuple("Arrival", "at sent client path taken")
 # A request in the gateway's access log. Times in microseconds; `upstream` is None if it was not forwarded.
-Logged = namedtuple("Logged", "at status outcome limit total upstream client")
+Logged = namedtuple("Logged", "at status outcome limit total upstream client route", defaults=[None])
 
 
 def requests(path):
@@ -48,6 +48,7 @@ def logged(line):
         line["total_us"],
         line.get("upstream_us"),
         line.get("client"),
+        line.get("route"),
     )
 
 

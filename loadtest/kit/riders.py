@@ -37,12 +37,12 @@ class Rider(FastHttpUser):
         gateways = RUN["gateways"]
         self.gateways = itertools.islice(itertools.cycle(gateways), number % len(gateways), None)
 
-    def ask(self, method, path):
-        """Sends one request; a refusal with a Retry-After from 1 s up is a success. Returns status and Retry-After."""
+    def ask(self, method, path, body=None):
+        """Sends one request, with `body` as JSON; a refusal with a Retry-After from 1 s up is a success. Returns status and Retry-After."""
         sent = time.time_ns() // 1000
         headers = {**self.me["headers"], "X-Sent-At": str(sent)}
         url = next(self.gateways) + path
-        with self.client.request(method, url, name=f"{method} {path}", headers=headers, catch_response=True) as answer:
+        with self.client.request(method, url, name=f"{method} {path}", headers=headers, json=body, catch_response=True) as answer:
             status = answer.status_code
             told = (answer.headers or {}).get("Retry-After", "") if status == 429 else ""
             retry_after = int(told) if told.isdigit() else 0

@@ -64,6 +64,13 @@ def run(folder, binaries, options):
         flush=True,
     )
 
+    results.experiment = SimpleNamespace(
+        riders="surge",
+        cores=None,
+        config=lambda api, limited: config(api, capacity, limited),
+        plan=lambda fleet: plan_of(fleet, count, seconds, results.extra),
+        probing={"riders": [user(f"prober-{number}") for number in range(PROBES)], "rate": PROBES, "asks": ASKS},
+    )
     results.off = ride(folder, binaries, options, results, "off")
     results.on = ride(folder, binaries, options, results, "on")
     verdict = judge(results)
@@ -124,36 +131,36 @@ def ride(folder, binaries, options, results, name):
     """Runs one ride of all riders, with the prober beside them."""
     limited = name == "on"
     print(f"limits {name}: {results.seconds} s", flush=True)
-    load = machine.load()
-    with Processes(folder, binaries) as processes:
+    load, of = machine.load(), results.experiment
+    with Processes(folder, binaries) as processes, machine.placed(of.cores) as place:
+        place("system")
         _, api, arrivals = processes.api(f"{name}-api", **results.api)
-        written = config(api, results.capacity, limited)
+        written = of.config(api, limited)
         fleet = single.start_gateways(processes, written, options)
         outage = single.Outage(processes, fleet, results.seconds) if options.outage and limited else None
-        plan = plan_of(fleet, results.riders, results.seconds, results.extra)
+        plan = of.plan(fleet)
         probes = folder / f"{name}-probes.tsv"
-        probing = {
-            **plan,
-            "riders": [user(f"prober-{number}") for number in range(PROBES)],
-            "rate": PROBES,
-            "asks": ASKS,
-            "requests": str(probes),
-        }
+        probing = {**plan, **of.probing, "requests": str(probes)}
+
+        def beside():
+            place("system")
+            probe(processes, name, probing)
+
         started = time.time_ns() // 1000
         later = 0 if limited else results.whole
-        ridden = locust.run(
-            processes, "surge", plan, results.riders, options, name=name, during=lambda: probe(processes, name, probing), later=later
-        )
+        place("load")
+        ridden = locust.run(processes, of.riders, plan, results.riders, options, name=name, during=beside, later=later)
         if outage:
             outage.thread.join()
         pages = single.metrics(fleet)
     logs = [process.log for process in fleet.processes]
-    probed = records.requests(probes)
+    ridden, probed = records.requests(ridden.requests), records.requests(probes)
     return SimpleNamespace(
         load=load,
+        ridden=ridden,
         config=written,
         started=started,
-        requests=sorted(records.requests(ridden.requests) + probed),
+        requests=sorted(ridden + probed),
         probed=probed,
         arrivals=records.arrivals(arrivals),
         log=records.access_log(logs),
