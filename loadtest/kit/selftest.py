@@ -19,7 +19,7 @@ WINDOWS = {
 
 def run(options):
     """Runs them all; also lets a gateway check the configurations, if its binary is said."""
-    suite = unittest.defaultTestLoader.loadTestsFromNames(["kit.selftest", "comparison.selftest", "comparison.selftest_load"])
+    suite = unittest.defaultTestLoader.loadTestsFromNames(["kit.selftest", "kit.selftest_experiments", "comparison.selftest", "comparison.selftest_load"])
     passed = unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful()
     if passed and options.binary:
         passed = configurations_start(options)
@@ -44,6 +44,11 @@ def configurations_start(options):
             config, _ = scenario.prepare("http://127.0.0.1:9000", processes, options)
             path = processes.folder / f"{name}.yaml"
             path.write_text(json.dumps(config), encoding="utf-8")
+            good &= subprocess.run([processes.binaries.gateway, "check", "-c", path], check=False).returncode == 0
+        chapter = importlib.import_module("scenarios.chapter")
+        for limited in (False, True):
+            path = processes.folder / "chapter.yaml"
+            path.write_text(json.dumps(chapter.config("http://127.0.0.1:9000", limited)), encoding="utf-8")
             good &= subprocess.run([processes.binaries.gateway, "check", "-c", path], check=False).returncode == 0
         run = SimpleNamespace(folder=processes.folder, binaries=processes.binaries, upstream_port=9000)
         for row in rows({"redis-server": "there"})[0]:
