@@ -19,6 +19,8 @@ import tempfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from comparison.results import table
+
 CLIENTS, MINUTES, BURST_SECONDS = 100, 60, 2
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 MAP = "time=$.t,peer=$.a,method=$.m,path=$.p"
@@ -32,8 +34,8 @@ def main():
     parser.add_argument("--limits", default="20,60,600", help="requests a minute and client, separated by commas")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-windows-"))
-    print("| traffic | limit a minute | requests | refused by the log | by the counter | by the counter alone | by the log alone | decided differently |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    head = ["traffic", "limit a minute", "requests", "refused by the log", "by the counter", "by the counter alone", "by the log alone"]
+    print("\n".join(table([*head, "decided differently"], [])))
     for limit in map(int, options.limits.split(",")):
         made = [(name, written(folder / name, times(limit, random.Random(1))), ["--map", MAP]) for name, times in MADE.items()]
         for name, log, words in made + [(log.name, log, []) for log in options.logs]:

@@ -112,7 +112,8 @@ def page_of(results, verdict, day):
         "",
         f"Command: `{results.command}`. " + ". ".join(f"Core {core}: {what}" for what, core in results.cores.items()) + ". "
         f"The client sends requests at random times, and does not wait for answers. It has {results.connections} connections. Each point is "
-        f"measured in {results.rounds} round{'s' if results.rounds > 1 else ''}, for {results.seconds} s each. Figures and ratios are medians of the rounds.",
+        f"measured in {results.rounds} round{'s' if results.rounds > 1 else ''}, for {results.seconds} s each. Figures and ratios are medians "
+        "of the rounds.",
         "",
         "The top rate is the rate at which each connection sends its next request as soon as the answer is there: "
         + ", ".join(f"{results.top[store]:,.0f} a second with {store}" for store in STORES)

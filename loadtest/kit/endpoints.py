@@ -123,8 +123,8 @@ def page_of(results, verdict, day):
         f"{results.riders:,} riders join at 100 a second, ride for {results.seconds} s in each run, and wait 0.1 to 0.5 s after each answer. Three "
         f"of four requests are rides, and one is a fare; all are POST with JSON. The API serves **{results.capacity:,} requests a second** "
         f"({api['workers']} at a time, {api['service_time'] * 1000:.1f} ms each), and {api['queue']:,} may wait. Each endpoint has a token bucket of "
-        f"20 and 10/s per user ID. The riders share {results.keys} user ID{'s' if results.keys > 1 else ''}. A user ID of its own for each rider would "
-        "never be refused, because a rider sends at most 10 requests a second.",
+        f"20 and 10/s per user ID. The riders share {results.keys} user ID{'s' if results.keys > 1 else ''}. A bucket for each rider would refuse "
+        "no request, because a rider sends at most 10 requests a second.",
         "",
         "## Beside the published figures",
         "",

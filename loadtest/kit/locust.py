@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parents[1]
 PROGRESS = 10  # seconds from one line of progress to the next
 
 
-def run(processes, scenario, plan, users, options, name="locust", during=None, later=0):
+def run(processes, scenario, plan, users, options, name="locust", during=None, later=0, steps_back=True):
     """Rides to the end; gives the file of requests, and the notes that riders made. `during` is called meanwhile.
 
     `later` is how many seconds the rides after this one take, for the progress that is printed.
@@ -33,8 +33,8 @@ def run(processes, scenario, plan, users, options, name="locust", during=None, l
     else:
         command += ["--headless", "--only-summary"]
     env = {"LOADTEST_RUN": str(path), "PYTHONPATH": str(HERE)}
-    # It must not take the processor from the processes that it measures.
-    process = processes.start(name, command, steps_back=True, env=env)
+    # Locust must not take the processor from the processes under test, unless they have another core.
+    process = processes.start(name, command, steps_back=steps_back, env=env)
     if during:
         during()
     ended = threading.Event()

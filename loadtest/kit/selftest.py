@@ -19,7 +19,8 @@ WINDOWS = {
 
 def run(options):
     """Runs them all; also lets a gateway check the configurations, if its binary is said."""
-    suite = unittest.defaultTestLoader.loadTestsFromNames(["kit.selftest", "kit.selftest_experiments", "comparison.selftest", "comparison.selftest_load"])
+    tests = ["kit.selftest", "kit.selftest_experiments", "comparison.selftest", "comparison.selftest_load"]
+    suite = unittest.defaultTestLoader.loadTestsFromNames(tests)
     passed = unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful()
     if passed and options.binary:
         passed = configurations_start(options)

@@ -16,7 +16,7 @@ from kit.verdict import Verdict
 from scenarios import chapter
 
 RIGHT = {
-    "off": {"riders_found": 1_900, "through_ms": {"p99": 2_600}},
+    "off": {"per_second": 790, "riders_found": 1_900, "through_ms": {"p99": 2_600}},
     "on": {
         "sent": 250_000,
         "let_through": 3_600,
@@ -36,7 +36,7 @@ class Chapter(unittest.TestCase):
         for name, value in changed.items():
             figures["off" if name.startswith("off_") else "on"][name.removeprefix("off_")] = value
         verdict = Verdict()
-        chapter.judge_figures(verdict, figures, SimpleNamespace(keys=1, riders=2_000))
+        chapter.judge_figures(verdict, figures, SimpleNamespace(keys=1, riders=2_000, capacity=800))
         return verdict.passed
 
     def test_right_figures_pass_and_each_wrong_figure_does_not(self):
@@ -44,7 +44,8 @@ class Chapter(unittest.TestCase):
         for wrong in (
             {"let_through": 3_641},
             {"let_through": 3_000},
-            {"riders_found": 900},
+            {"riders_found": 490},
+            {"off_per_second": 157.8},
             {"off_riders_found": 2_200},
             {"through_ms": {"p99": 681}, "off_through_ms": {"p99": 39_000}},
             {"off_through_ms": {"p99": 500}},

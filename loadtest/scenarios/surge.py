@@ -149,7 +149,8 @@ def ride(folder, binaries, options, results, name):
         started = time.time_ns() // 1000
         later = 0 if limited else results.whole
         place("load")
-        ridden = locust.run(processes, of.riders, plan, results.riders, options, name=name, during=beside, later=later)
+        run = {"name": name, "during": beside, "later": later, "steps_back": of.cores is None}
+        ridden = locust.run(processes, of.riders, plan, results.riders, options, **run)
         if outage:
             outage.thread.join()
         pages = single.metrics(fleet)
