@@ -124,7 +124,7 @@ def page_of(results, verdict, day):
         f"of four requests are rides, and one is a fare; all are POST with JSON. The API serves **{results.capacity:,} requests a second** "
         f"({api['workers']} at a time, {api['service_time'] * 1000:.1f} ms each), and {api['queue']:,} may wait. Each endpoint has a token bucket of "
         f"20 and 10/s per user ID. The riders share {results.keys} user ID{'s' if results.keys > 1 else ''}. A bucket for each rider would refuse "
-        "no request, because a rider sends at most 10 requests a second.",
+        "no request, because a rider sends at most 10 requests a second. A request that finds the queue full gets 503, and is a failure.",
         "",
         "## Beside the published figures",
         "",
