@@ -138,7 +138,10 @@ fn signed(token: &[u8; 32], session: Session) -> Vec<u8> {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
+    // A sign, or a last digit without its pair, would be read as a number, too.
+    let has_form =
+        text.len().is_multiple_of(2) && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let pairs = has_form.then(|| text.as_bytes().chunks(2))?;
     let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     pairs.map(byte).collect()
 }
@@ -170,6 +173,14 @@ mod tests {
             now += 7 * HOUR;
         }
         assert_eq!(now, 100 + 24 * 7 * HOUR, "no renewal ends that");
+    }
+
+    #[test]
+    fn a_signature_has_whole_bytes_and_digits_alone() {
+        assert_eq!(unhex("00ff"), Some(vec![0, 255]));
+        for wrong in ["0", "00f", "+f", "0 ", "é0", "gg"] {
+            assert_eq!(unhex(wrong), None, "{wrong}");
+        }
     }
 
     #[test]
