@@ -13,7 +13,7 @@ impl<'l> Ids<'l> {
         Self(limits.iter().map(|limit| (limit.id(), limit)).collect())
     }
 
-    /// Reads a Redis key ([`Charge::redis_key`]), also a key of holds or of a block. `None` for keys of other limits.
+    /// Reads a Redis key (`Charge::redis_key`), also a key of holds or of a block. `None` for keys of other limits.
     pub(crate) fn read(&self, prefix: &str, key: &str) -> Option<(Arc<Limit>, Key)> {
         let rest = key.strip_prefix(prefix)?.strip_prefix(":{")?;
         let (tag, id) = rest.split_once("}:")?;
