@@ -18,7 +18,7 @@ use crate::admin::{self, Admin};
 use crate::doors::rate_limit::refunds::Refunds;
 use crate::doors::receipts::Receipts;
 use crate::request::problem::Problem;
-use crate::runtime::background::{heartbeats, sweep};
+use crate::runtime::background::{heartbeats, load_synced, sweep};
 use crate::runtime::build::Runtime;
 use crate::runtime::reload::{Parts, Reloader, open};
 use crate::runtime::shared_secret::SharedSecret;
@@ -265,15 +265,7 @@ impl Gateway {
                 refunds.end_late();
             }
         });
-        if let Store::Redis(store) = &runtime.store {
-            let limits = current.load().budgets.limits();
-            if let Err(error) = store.load_synced(&limits).await {
-                tracing::warn!(
-                    %error,
-                    "the counts of synced limits were not read at the start; the first request of each key is decided without them"
-                );
-            }
-        }
+        load_synced(&runtime.store, &current.load().budgets.limits()).await;
         for listener in self.listeners.into_iter().chain(self.decisions) {
             server.listen(listener);
         }

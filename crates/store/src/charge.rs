@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-pub(crate) use key_text::Ids;
+pub(crate) use key_text::LimitIds;
 pub use recall::Recall;
 use smallvec::SmallVec;
 use tidegate_core::{Block, HoldId, Micros, Mode, Quota};

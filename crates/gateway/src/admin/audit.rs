@@ -91,7 +91,7 @@ impl Audit {
         let (before, after) = (units(before), units(after));
         tracing::info!(
             target: "audit",
-            action = "limit_reset",
+            action = "reset",
             by,
             from = %self.from,
             limit,
@@ -109,7 +109,7 @@ impl Audit {
         let limit = &*cut(limit, MAX_NAME).into_cow();
         tracing::warn!(
             target: "audit",
-            action = "limit_reset",
+            action = "reset",
             by,
             from = %self.from,
             limit,

@@ -14,7 +14,7 @@ use super::audit::{Audit, to_its_end};
 use super::json;
 use crate::request::problem::Problem;
 use crate::request::values::query::{BadQuery, add_value, bad, once};
-use crate::runtime::budgets::limit::{NoLimit, Subject};
+use crate::runtime::budgets::limit::{KeyName, NoLimit};
 use crate::runtime::snapshot::Snapshot;
 
 /// The path before a limit's name.
@@ -63,25 +63,26 @@ impl Question {
             return Problem::method_not_allowed(HeaderValue::from_static(allowed)).respond();
         }
         let Self { name, task } = self;
-        match task {
-            Task::Show => match subject(query) {
-                Ok(subject) => shown(snapshot.budgets.show_limit(&name, &subject).await),
-                Err(error) => wrong(&error),
+        let budgets = &snapshot.budgets;
+        let answer = match task {
+            Task::Show => match key_name(query) {
+                Ok(key) => Ok(shown(budgets.show_limit(&name, &key).await)),
+                Err(error) => Err(error),
             },
             Task::Keys => match cursor(query) {
-                Ok(cursor) => shown(snapshot.budgets.limit_keys(&name, cursor).await),
-                Err(error) => wrong(&error),
+                Ok(cursor) => Ok(shown(budgets.limit_keys(&name, cursor).await)),
+                Err(error) => Err(error),
             },
-            Task::Reset => match subject(query) {
-                Ok(subject) => {
-                    to_its_end(
-                        async move { shown(reset(&snapshot, &name, &subject, &audit).await) },
-                    )
-                    .await
+            Task::Reset => match key_name(query) {
+                Ok(key) => {
+                    let resetting =
+                        async move { shown(reset(&snapshot, &name, &key, &audit).await) };
+                    Ok(to_its_end(resetting).await)
                 }
-                Err(error) => wrong(&error),
+                Err(error) => Err(error),
             },
-        }
+        };
+        answer.unwrap_or_else(|(error, why)| problem(StatusCode::BAD_REQUEST, error, &why))
     }
 }
 
@@ -89,12 +90,12 @@ impl Question {
 async fn reset(
     snapshot: &Snapshot,
     name: &str,
-    subject: &Subject,
+    key: &KeyName,
     audit: &Audit,
 ) -> Result<LimitReport, NoLimit> {
     // For a wrong question this call fails, so that no event is recorded.
-    let before = snapshot.budgets.show_limit(name, subject).await?;
-    let after = snapshot.budgets.reset_limit(name, subject).await;
+    let before = snapshot.budgets.show_limit(name, key).await?;
+    let after = snapshot.budgets.reset_limit(name, key).await;
     match &after {
         Ok(after) => audit.limit_reset(&before, after),
         Err(error) => audit.limit_reset_failed(name, error),
@@ -102,8 +103,8 @@ async fn reset(
     after
 }
 
-/// Reads the budgets that a query is about: `key` alone, or values of a request.
-fn subject(query: &str) -> Result<Subject, BadQuery> {
+/// Reads the key that a query names: `key` alone, or values of a request.
+fn key_name(query: &str) -> Result<KeyName, BadQuery> {
     let (mut key, mut check) = (None, Check::default());
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if name == "key" {
@@ -118,8 +119,8 @@ fn subject(query: &str) -> Result<Subject, BadQuery> {
     let has_values = check.route.is_some() || check.client.is_some() || !check.per.is_empty();
     match key {
         Some(_) if has_values => Err(bad("`key` needs no other parameter")),
-        Some(key) => Ok(Subject::Key(key)),
-        None => Ok(Subject::Values(check)),
+        Some(key) => Ok(KeyName::Hash(key)),
+        None => Ok(KeyName::Values(check)),
     }
 }
 
@@ -150,10 +151,6 @@ fn shown(report: Result<LimitReport, NoLimit>) -> Response<Bytes> {
         NoLimit::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable"),
     };
     problem(status, name, &error.to_string())
-}
-
-fn wrong((error, why): &BadQuery) -> Response<Bytes> {
-    problem(StatusCode::BAD_REQUEST, error, why)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tidegate_status::client::Report;
 use tidegate_top::{clean, client_table, escaped};
 
 use crate::remote::Failure;
-use crate::remote::port::{self, AdminPort, Call, TokenSource};
+use crate::remote::port::{self, AdminPort, Call, Target};
 
 /// The arguments: a client, and an action.
 #[derive(Debug, Args)]
@@ -34,11 +34,8 @@ pub(crate) struct Question {
     /// Changes the override only if it has this version, which `overrides list --json` shows. With `none`, only if there is no override.
     #[arg(long, value_name = "VERSION", value_parser = expected)]
     expect: Option<Expected>,
-    /// The admin port of the gateway, such as http://10.0.0.5:9901. Needs no configuration. Default: the admin port of the configuration.
-    #[arg(long, value_name = "URL")]
-    admin: Option<String>,
     #[command(flatten)]
-    token: TokenSource,
+    gateway: Target,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -81,15 +78,12 @@ fn expected(text: &str) -> Result<Expected, String> {
 /// The arguments contradict each other, no gateway answers, or the gateway refuses.
 pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     question.fits()?;
-    let ports = question.token.ports(question.admin.as_slice(), config)?;
-    for port in ports {
-        match question.task {
-            Task::Show | Task::Reset => question.budgets(&port)?,
-            Task::Plan | Task::Set | Task::Exempt | Task::Block => question.set(&port)?,
-            Task::Clear => question.clear(&port)?,
-        }
+    let port = question.gateway.port(config)?;
+    match question.task {
+        Task::Show | Task::Reset => question.budgets(&port),
+        Task::Plan | Task::Set | Task::Exempt | Task::Block => question.set(&port),
+        Task::Clear => question.clear(&port),
     }
-    Ok(())
 }
 
 impl Question {

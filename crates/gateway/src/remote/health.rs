@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::remote::port::{self, Call, TokenSource};
+use crate::remote::port::{self, Call, Target};
 use crate::remote::{Failure, print};
 
 /// The arguments: a gateway, and the kind of health.
@@ -13,11 +13,8 @@ pub(crate) struct Question {
     /// Checks whether the gateway can decide (/readyz), and not only whether it runs (/healthz).
     #[arg(long)]
     ready: bool,
-    /// The admin port, such as http://10.0.0.5:9901. Default: the admin port of the configuration.
-    #[arg(long, value_name = "URL")]
-    admin: Option<String>,
     #[command(flatten)]
-    token: TokenSource,
+    gateway: Target,
 }
 
 /// Prints the answer of the gateway.
@@ -30,9 +27,7 @@ pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
         true => "/readyz",
         false => "/healthz",
     };
-    for port in question.token.ports(question.admin.as_slice(), config)? {
-        let answer = port::read(&port, Call::get(path))?;
-        print(&crate::remote::plain(&String::from_utf8_lossy(&answer)));
-    }
+    let answer = port::read(&question.gateway.port(config)?, Call::get(path))?;
+    print(&crate::remote::plain(&String::from_utf8_lossy(&answer)));
     Ok(())
 }

@@ -8,7 +8,7 @@ use tidegate_status::limit::LimitReport;
 use tidegate_top::{escaped, limit_table};
 
 use crate::remote::Failure;
-use crate::remote::port::{self, AdminPort, Call, TokenSource};
+use crate::remote::port::{self, AdminPort, Call, Target};
 
 /// The number of keys after which `keys` stops, and prints the cursor of the next keys.
 const ENOUGH: usize = 100;
@@ -64,11 +64,8 @@ pub(crate) struct Question {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
-    /// The admin port of the gateway, such as http://10.0.0.5:9901. Default: the admin port of the configuration.
-    #[arg(long, value_name = "URL")]
-    admin: Option<String>,
     #[command(flatten)]
-    token: TokenSource,
+    gateway: Target,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -88,21 +85,20 @@ enum Task {
 /// The arguments contradict each other, no gateway answers, or the gateway refuses.
 pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     let query = question.query()?;
-    for port in question.token.ports(question.admin.as_slice(), config)? {
-        let report = match question.task {
-            Task::Show => port::ask(&port, Call::get(question.target("", &query)))?,
-            Task::Reset => {
-                let target = question.target("/reset", &query);
-                port::ask(&port, Call::new(Method::POST, target))?
-            }
-            Task::Keys => question.keys(&port)?,
-        };
-        let text = match question.json {
-            true => serde_json::to_string_pretty(&report).map_err(Failure::failed)? + "\n",
-            false => limit_table(&report),
-        };
-        crate::remote::print(&text);
-    }
+    let port = question.gateway.port(config)?;
+    let report = match question.task {
+        Task::Show => port::ask(&port, Call::get(question.path("", &query)))?,
+        Task::Reset => {
+            let call = Call::new(Method::POST, question.path("/reset", &query));
+            port::ask(&port, call)?
+        }
+        Task::Keys => question.keys(&port)?,
+    };
+    let text = match question.json {
+        true => serde_json::to_string_pretty(&report).map_err(Failure::failed)? + "\n",
+        false => limit_table(&report),
+    };
+    crate::remote::print(&text);
     Ok(())
 }
 
@@ -153,8 +149,8 @@ impl Question {
         }
     }
 
-    /// Returns the target of a call.
-    fn target(&self, action: &str, query: &str) -> String {
+    /// Returns the path and query of a call.
+    fn path(&self, action: &str, query: &str) -> String {
         let mark = if query.is_empty() { "" } else { "?" };
         format!("/limits/{}{action}{mark}{query}", escaped(&self.name))
     }
@@ -163,8 +159,8 @@ impl Question {
     fn keys(&self, port: &AdminPort) -> Result<LimitReport, Failure> {
         let page = |cursor: Option<&str>| -> Result<LimitReport, Failure> {
             let query = cursor.map(|cursor| format!("cursor={}", escaped(cursor)));
-            let target = self.target("/keys", &query.unwrap_or_default());
-            port::ask(port, Call::get(target))
+            let path = self.path("/keys", &query.unwrap_or_default());
+            port::ask(port, Call::get(path))
         };
         let mut report = page(self.cursor.as_deref())?;
         for _ in 1..MOST_CALLS {

@@ -13,7 +13,7 @@ use tidegate_top::escaped;
 
 use crate::remote::Failure;
 use crate::remote::client::note;
-use crate::remote::port::{self, AdminPort, Call, TokenSource};
+use crate::remote::port::{self, AdminPort, Call, Target};
 
 /// The most overrides that one call sets.
 const PAGE: usize = 1_000;
@@ -33,11 +33,8 @@ pub(crate) struct Question {
     /// Lists them as JSON, with their versions.
     #[arg(long)]
     json: bool,
-    /// The admin port of the gateway, such as http://10.0.0.5:9901. Needs no configuration. Default: the admin port of the configuration.
-    #[arg(long, value_name = "URL")]
-    admin: Option<String>,
     #[command(flatten)]
-    token: TokenSource,
+    gateway: Target,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,17 +56,16 @@ pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
     if question.file.is_some() && question.task != Task::Load {
         return Err(Failure::usage("only `load` reads a file"));
     }
-    for port in question.token.ports(question.admin.as_slice(), config)? {
-        match (question.task, &question.file) {
-            (Task::List, _) if !question.json => list(&port)?,
-            (Task::List | Task::Dump, _) => {
-                crate::remote::print(&document(&all(&port)?.overrides)?)
-            }
-            (Task::Load, Some(file)) => load(&port, file)?,
-            (Task::Load, None) => return Err(Failure::usage("name the file to load")),
+    let port = question.gateway.port(config)?;
+    match (question.task, &question.file) {
+        (Task::List, _) if !question.json => list(&port),
+        (Task::List | Task::Dump, _) => {
+            crate::remote::print(&document(&all(&port)?.overrides)?);
+            Ok(())
         }
+        (Task::Load, Some(file)) => load(&port, file),
+        (Task::Load, None) => Err(Failure::usage("name the file to load")),
     }
-    Ok(())
 }
 
 fn list(port: &AdminPort) -> Result<(), Failure> {

@@ -41,6 +41,27 @@ pub(crate) struct TokenSource {
     token_file: Option<PathBuf>,
 }
 
+/// The gateway that a command calls.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The admin port of the gateway, such as http://10.0.0.5:9901. Needs no configuration. Default: the admin port of the configuration.
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+    #[command(flatten)]
+    token: TokenSource,
+}
+
+impl Target {
+    /// Returns the admin port of the gateway.
+    ///
+    /// # Errors
+    ///
+    /// The URL, the file of the token, or the configuration cannot be used.
+    pub(crate) fn port(&self, config: &Path) -> Result<AdminPort, Failure> {
+        port_at(self.admin.as_deref(), self.token.token()?, config)
+    }
+}
+
 /// The admin port of a gateway, with the token to send.
 #[derive(Debug)]
 pub(crate) struct AdminPort {
@@ -55,24 +76,37 @@ impl TokenSource {
     ///
     /// A URL, the file of the token, or the configuration cannot be used.
     pub(crate) fn ports(&self, urls: &[String], config: &Path) -> Result<Vec<AdminPort>, Failure> {
-        let token = token(self.token_file.as_deref())?;
-        if urls.is_empty() {
-            let (settings, _) = load(config).map_err(with_remedy)?;
-            let token = token.or(settings.admin.token);
-            let address = Address::of(settings.admin.address);
-            return Ok(vec![AdminPort { address, token }]);
+        // The file is read once, because it may be a pipe.
+        let token = self.token()?;
+        match urls {
+            [] => Ok(vec![port_at(None, token, config)?]),
+            urls => {
+                let ports = urls.iter();
+                let ports = ports.map(|url| port_at(Some(url), token.clone(), config));
+                ports.collect()
+            }
         }
-        // With a URL, the configuration is optional. If the configuration cannot be read, its token is not sent.
-        let token = token.or_else(|| load(config).ok()?.0.admin.token);
-        let mut ports = Vec::new();
-        for url in urls {
-            ports.push(AdminPort {
-                address: Address::of_url(url)?,
-                token: token.clone(),
-            });
-        }
-        Ok(ports)
     }
+
+    fn token(&self) -> Result<Option<Secret>, Failure> {
+        token(self.token_file.as_deref())
+    }
+}
+
+/// Returns the admin port at this URL, or the port of the configuration. The configuration has the token if `token` is `None`.
+fn port_at(url: Option<&str>, token: Option<Secret>, config: &Path) -> Result<AdminPort, Failure> {
+    let Some(url) = url else {
+        let (settings, _) = load(config).map_err(with_remedy)?;
+        return Ok(AdminPort {
+            address: Address::of(settings.admin.address),
+            token: token.or(settings.admin.token),
+        });
+    };
+    Ok(AdminPort {
+        address: Address::of_url(url)?,
+        // With a URL, the configuration is optional. If the configuration cannot be read, its token is not sent.
+        token: token.or_else(|| load(config).ok()?.0.admin.token),
+    })
 }
 
 impl AdminPort {

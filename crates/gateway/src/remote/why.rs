@@ -7,18 +7,15 @@ use tidegate_status::document::Refused;
 use tidegate_top::{escaped, refusal_lines};
 
 use crate::remote::Failure;
-use crate::remote::port::{self, Call, TokenSource};
+use crate::remote::port::{self, Call, Target};
 
 /// The arguments: a request, and the gateway that refused it.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     /// The request ID: X-Request-Id of the answer.
     id: String,
-    /// The admin port of the gateway, such as http://10.0.0.5:9901. Default: the admin port of the configuration.
-    #[arg(long, value_name = "URL")]
-    admin: Option<String>,
     #[command(flatten)]
-    token: TokenSource,
+    gateway: Target,
 }
 
 /// Prints the reason for the refusal.
@@ -27,10 +24,8 @@ pub(crate) struct Question {
 ///
 /// No gateway answers, or the gateway has no refusal with this ID.
 pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
-    for port in question.token.ports(question.admin.as_slice(), config)? {
-        let path = format!("/why/{}", escaped(&question.id));
-        let refused: Refused = port::ask(&port, Call::get(path))?;
-        crate::remote::print(&refusal_lines(&refused));
-    }
+    let path = format!("/why/{}", escaped(&question.id));
+    let refused: Refused = port::ask(&question.gateway.port(config)?, Call::get(path))?;
+    crate::remote::print(&refusal_lines(&refused));
     Ok(())
 }

@@ -156,11 +156,9 @@ impl<'c> Values<'c> {
                     limit: rule.limit.name().into(),
                     per: per.to_string(),
                     remedy: match per {
-                        Per::Client => {
-                            "the check needs `client`, or a name or an address under `per`"
-                        }
-                        Per::Route => "the check needs `route` in place of `limits`",
-                        _ => "the check needs this value under `per`",
+                        Per::Client => "`client` is missing, or a name or an address under `per`",
+                        Per::Route => "name `route` in place of `limits`",
+                        _ => "this value is missing under `per`",
                     },
                 });
             }

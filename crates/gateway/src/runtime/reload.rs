@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use super::background::load_synced;
 use super::build::Runtime;
 use super::limit_keys;
 use super::snapshot::{SharedSnapshot, Snapshot};
@@ -14,6 +15,7 @@ use super::start_error::StartError;
 use tidegate_config::{ConfigError, Fixed, Settings, Warning};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server};
+use tidegate_store::{Limit, Mode};
 
 /// A handle that applies new settings. Clones belong to the same gateway.
 #[derive(Clone, Debug)]
@@ -132,6 +134,11 @@ impl Parts {
                  it does not take back within 5 s do not count under the new mode"
             );
         }
+        let mut new = next.budgets.limits();
+        let old = before.budgets.limits();
+        let is_synced = |limit: &Limit| limit.mode() == Mode::Synced;
+        new.retain(|limit| !old.iter().any(|it| it.id() == limit.id() && is_synced(it)));
+        load_synced(&self.runtime.store, &new).await;
         self.current.store(next.clone());
         let has_key_set = |name: &str| next.jwks.iter().any(|set| &**set.name() == name);
         let has_upstream = |name: &str| next.upstreams.contains_key(name);

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use tidegate_testkit::RedisServer;
+use tidegate_testkit::{Client, RedisServer, Upstream};
 
 use crate::kit::{Bench, get_each, page, page_json, sample, shown, told, until};
+use crate::support::TestGateway;
 
 async fn bench(redis: &RedisServer, sync_every: &str) -> Bench {
     let url = redis.url();
@@ -83,6 +84,39 @@ async fn a_new_gateway_refuses_the_first_request_of_a_used_up_key() {
     says(new.gateway.admin, "tidegate_synced_keys 2").await;
     one.stop().await;
     new.stop().await;
+}
+
+#[tokio::test]
+async fn a_limit_that_becomes_synced_begins_with_the_counts_of_all_gateways() {
+    let redis = RedisServer::start().await;
+    let one = bench(&redis, "20ms").await;
+    let url = redis.url();
+    let yaml = |mode: &str, upstream: &str| {
+        format!(
+            "
+store: {{ redis: {{ url: \"{url}\", timeout: 5s, mode: synced, sync_every: 1m }} }}
+secret: the same for both
+limits:
+  few: {{ fixed_window: {{ limit: 4, window: 31d }}, mode: {mode} }}
+  other: {{ fixed_window: {{ limit: 4, window: 31d }} }}
+routes:
+  - {{ path: /few, upstream: \"{upstream}\", limits: [few] }}
+  - {{ path: /**, upstream: \"{upstream}\", limits: [other] }}
+"
+        )
+    };
+    let upstream = Upstream::ok();
+    let other = TestGateway::start(&yaml("exact", &upstream.url())).await;
+    get_each(&one.client, 4, "/few", &[], 200).await;
+    until("Redis has all counts", async || {
+        left(one.gateway.admin).await == [0, 996]
+    })
+    .await;
+    other.reload(&yaml("synced", &upstream.url())).await;
+    let client = Client::new(other.address);
+    assert_eq!(told(&client.get("/few").await), shown(429, 4, 0));
+    one.stop().await;
+    other.stop().await;
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::{Key, Limit};
 
 /// The limits of an iteration, by their IDs.
-pub(crate) struct Ids<'l>(HashMap<&'l str, &'l Arc<Limit>>);
+pub(crate) struct LimitIds<'l>(HashMap<&'l str, &'l Arc<Limit>>);
 
-impl<'l> Ids<'l> {
+impl<'l> LimitIds<'l> {
     pub(crate) fn of(limits: &'l [Arc<Limit>]) -> Self {
         Self(limits.iter().map(|limit| (limit.id(), limit)).collect())
     }

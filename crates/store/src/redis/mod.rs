@@ -33,7 +33,7 @@ pub use tidegate_redis::{
 };
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 
-use crate::charge::Ids;
+use crate::charge::LimitIds;
 use crate::registry::Registry;
 use crate::{
     Charge, Counts, Cursor, Decision, KeyPage, Limit, LocalView, MemoryStore, Outlook, Recall,
@@ -175,7 +175,7 @@ impl RedisStore {
             caller, timeout, ..
         } = &self.access;
         let name = limits.first().map_or("", |limit| limit.name());
-        let ids = Ids::of(limits);
+        let ids = LimitIds::of(limits);
         let page = caller.limit_keys(&ids, name, from, (*timeout).max(LONGEST));
         page.await
     }
@@ -220,9 +220,9 @@ impl RedisStore {
         (caller.shards.clone(), &caller.key_prefix)
     }
 
-    /// Reads the counts of the synced limits in `limits` from Redis, for at most a second. Call it before the first decision, while
-    /// [`keep_synced`](Self::keep_synced) runs. The first request of a key is then decided by the counts of all gateways. If there is no
-    /// time for a key, this gateway's own count decides its first requests.
+    /// Reads the counts of the synced limits in `limits` from Redis: of 50,000 keys at most, for at most a second. Call it before the first
+    /// decision, while [`keep_synced`](Self::keep_synced) runs. The first request of a key is then decided by the counts of all gateways.
+    /// If there is no time or place for a key, this gateway's own count decides its first requests.
     ///
     /// # Errors
     ///
@@ -237,10 +237,12 @@ impl RedisStore {
             return Ok(());
         }
         self.access.secret.check()?;
-        let (caller, ids) = (&self.access.caller, Ids::of(&limits));
+        let (caller, ids) = (&self.access.caller, LimitIds::of(&limits));
         let loading = async {
             let mut next = Some(Cursor::default());
-            while let Some(from) = next {
+            while let Some(from) = next
+                && self.modes.synced.may_load()
+            {
                 let page = caller.limit_keys(&ids, "", from, LONGEST).await?;
                 for (limit, key) in &page.keys {
                     self.modes.synced.load(&Charge {

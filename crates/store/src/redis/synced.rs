@@ -144,6 +144,11 @@ impl Synced {
         self.error.lock().clone().unwrap_or(StoreError::NotAsked)
     }
 
+    /// Whether the table may take more keys without requests. Half of the places are left for keys with requests.
+    pub(super) fn may_load(&self) -> bool {
+        self.table.usage().keys < MAX_KEYS / 2
+    }
+
     /// Adds a key that this gateway has no request of yet, and makes its exchange due at once. Has no effect if there is no place for it.
     pub(super) fn load(&self, charge: &Charge<'_>) {
         let shards = &self.access.caller.shards;

@@ -6,15 +6,23 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidegate_doors::Check;
 use tidegate_identity::Caller;
 use tidegate_status::limit::{LimitBudget, LimitReport, Windows};
 use tidegate_store::{Charge, Counts, Cursor, Key, Limit, Outlook, StoreError};
 use tidegate_tower::{Per, Policy, Rule};
+use tokio::time::timeout;
 
 use super::{Budgets, seconds, words};
 use crate::request::values::{BadValues, Values};
+
+/// The number of keys that are read from the store at a time.
+const AT_ONCE: usize = 16;
+/// The longest time in which the keys of one report are read.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// The reason why the budgets of a limit cannot be shown or reset.
 #[derive(Debug, thiserror::Error)]
@@ -29,13 +37,13 @@ pub(crate) enum NoLimit {
     Store(#[from] StoreError),
 }
 
-/// The budgets that a question is about.
+/// The name of a key in a question.
 #[derive(Debug)]
-pub(crate) enum Subject {
-    /// The budgets of a request with these values.
+pub(crate) enum KeyName {
+    /// The values of a request.
     Values(Check),
-    /// The budgets under this key.
-    Key(Key),
+    /// The hashes of these values.
+    Hash(Key),
 }
 
 /// A budget of a limit.
@@ -57,9 +65,9 @@ impl Budgets {
     pub(crate) async fn show_limit(
         &self,
         name: &str,
-        subject: &Subject,
+        key: &KeyName,
     ) -> Result<LimitReport, NoLimit> {
-        let Found { rule, shown, .. } = self.limit_budgets(name, subject)?;
+        let Found { rule, shown, .. } = self.limit_budgets(name, key)?;
         Ok(self.limit_report(rule, shown, None).await?)
     }
 
@@ -67,9 +75,9 @@ impl Budgets {
     pub(crate) async fn reset_limit(
         &self,
         name: &str,
-        subject: &Subject,
+        key: &KeyName,
     ) -> Result<LimitReport, NoLimit> {
-        let Found { rule, shown, all } = self.limit_budgets(name, subject)?;
+        let Found { rule, shown, all } = self.limit_budgets(name, key)?;
         let charges = all.iter().map(|(limit, key)| charge(limit, *key));
         self.store.reset(&charges.collect::<Vec<_>>()).await?;
         Ok(self.limit_report(rule, shown, None).await?)
@@ -106,15 +114,15 @@ impl Budgets {
             .ok_or_else(|| NoLimit::Unknown(name.to_owned()))
     }
 
-    fn limit_budgets(&self, name: &str, subject: &Subject) -> Result<Found<'_>, NoLimit> {
+    fn limit_budgets(&self, name: &str, key: &KeyName) -> Result<Found<'_>, NoLimit> {
         let rule = self.rule_of(name)?;
-        match subject {
-            Subject::Key(key) => Ok(Found {
+        match key {
+            KeyName::Hash(key) => Ok(Found {
                 rule,
                 shown: under(rule.configured().cloned(), *key, None).collect(),
                 all: rule.budgets().map(|limit| (limit, *key)).collect(),
             }),
-            Subject::Values(check) => self.budgets_of_values(name, rule, check),
+            KeyName::Values(check) => self.budgets_of_values(name, rule, check),
         }
     }
 
@@ -158,6 +166,16 @@ impl Budgets {
         }
     }
 
+    /// Reads a budget from the store.
+    async fn read(&self, budget: Budget<'_>) -> Result<Option<LimitBudget>, StoreError> {
+        let charge = charge(&budget.limit, budget.key);
+        let outlooks = self.store.peek(std::slice::from_ref(&charge)).await?;
+        // After the outlook, which has dropped lapsed holds.
+        let counts = self.store.counts(&charge).await?;
+        let outlook = outlooks.first();
+        Ok(outlook.map(|outlook| entry(&budget, outlook, counts)))
+    }
+
     /// Reads budgets from the store.
     async fn limit_report(
         &self,
@@ -165,19 +183,15 @@ impl Budgets {
         budgets: Vec<Budget<'_>>,
         next: Option<Cursor>,
     ) -> Result<LimitReport, StoreError> {
-        let charges: Vec<_> = budgets.iter().map(|it| charge(&it.limit, it.key)).collect();
-        let outlooks = self.store.peek(&charges).await?;
-        let mut entries = Vec::with_capacity(budgets.len());
-        for ((budget, charge), outlook) in budgets.iter().zip(&charges).zip(&outlooks) {
-            // After the outlook, which has dropped lapsed holds.
-            let counts = self.store.counts(charge).await?;
-            entries.push(entry(budget, outlook, counts));
-        }
+        let reads: Vec<_> = budgets.into_iter().map(|it| self.read(it)).collect();
+        let reads = stream::iter(reads).buffered(AT_ONCE).try_collect();
+        let read = timeout(LONGEST, reads).await;
+        let read: Vec<_> = read.unwrap_or(Err(StoreError::Timeout))?;
         Ok(LimitReport {
             limit: rule.limit.name().to_owned(),
             algorithm: rule.limit.quota().algorithm().to_owned(),
             per: words(&rule.per),
-            budgets: entries,
+            budgets: read.into_iter().flatten().collect(),
             next: next.map(|next| next.to_string()),
         })
     }

@@ -7,7 +7,7 @@ use tidegate_core::{Micros, Quota};
 use tidegate_redis::{Cursor, Word};
 
 use super::Caller;
-use crate::charge::Ids;
+use crate::charge::LimitIds;
 use crate::counts::EXAMINED;
 use crate::{Charge, Counts, KeyPage, StoreError};
 
@@ -37,7 +37,7 @@ impl Caller {
     /// Returns the keys of these limits among the next keys of Redis. The names of the limits begin with `name`.
     pub(in crate::redis) async fn limit_keys(
         &self,
-        limits: &Ids<'_>,
+        limits: &LimitIds<'_>,
         name: &str,
         from: Cursor,
         patience: Duration,
