@@ -3,6 +3,8 @@
 //! Only a check without errors makes [`Settings`]. So each name in them is defined, each number is within its bounds, and each route can
 //! get requests.
 
+mod numbers;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,8 +26,8 @@ use crate::routes::{HeaderEdits, RouteSettings};
 use crate::secret::Secret;
 use crate::store::StoreSettings;
 
-/// The settings of a gateway.
-#[derive(Debug)]
+/// The settings of a gateway. Clones share the tables of keys and the certificates, which files change while the gateway runs.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
     /// A hash of the configuration's text.

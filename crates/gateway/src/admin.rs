@@ -32,6 +32,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::request::health::{plain_text, readiness};
+use crate::runtime::reload::Reloader;
 use crate::status::LiveStatus;
 use access::{Access, Asker};
 use audit::Audit;
@@ -39,6 +40,7 @@ use clients::Question;
 pub(crate) use config::RunningConfig;
 use limits::Question as LimitQuestion;
 use metrics_page::MetricsPage;
+use overrides::Change;
 use page::{Answer, Page};
 use refusals::Refusals;
 use session::Sessions;
@@ -66,6 +68,7 @@ type Refusal = Box<Response<Bytes>>;
 #[derive(Debug)]
 pub(crate) struct Admin {
     status: Arc<LiveStatus>,
+    reloader: Reloader,
     page: Page,
     stopping: watch::Receiver<bool>,
     sessions: Sessions,
@@ -77,11 +80,13 @@ impl Admin {
     /// Fails if the system gives no random numbers.
     pub(crate) fn new(
         status: Arc<LiveStatus>,
+        reloader: Reloader,
         stopping: watch::Receiver<bool>,
     ) -> Result<Self, Unspecified> {
         Ok(Self {
             page: Page::new(status.clone()),
             status,
+            reloader,
             stopping,
             sessions: Sessions::new()?,
             refusals: Refusals::default(),
@@ -190,7 +195,12 @@ impl Admin {
         if let Some(scope) = Asked::of(path) {
             let audit = self.audit(asker()?, peer);
             let body = overrides::read(&scope, &head, body, connection).await?;
-            let answer = overrides::answer(scope, head, body, snapshot.clone(), audit).await;
+            let change = Change {
+                snapshot: snapshot.clone(),
+                reloader: self.reloader.clone(),
+                audit,
+            };
+            let answer = change.answer(scope, head, body).await;
             return Ok(answer.map(at_once));
         }
         access.check_open(&head.headers)?;

@@ -145,7 +145,7 @@ impl Gateway {
         }
         let fixed = settings.fixed.clone();
         let current = Arc::new(SharedSnapshot::from_pointee(
-            runtime.snapshot(settings, None)?,
+            runtime.snapshot(Arc::new(settings), None)?,
         ));
         let (stopping, stopped) = watch::channel(false);
         let watches = Arc::<Mutex<JoinSet<()>>>::default();
@@ -156,16 +156,17 @@ impl Gateway {
             refusal: TOO_MANY_CONNECTIONS.respond(),
             stop: stopped,
         });
-        let parts = Parts {
+        let parts = Arc::new(Parts {
             runtime,
             inherited,
             fixed,
             server: Arc::new(server),
             current,
             watches: watches.clone(),
-        };
+        });
         let status = Arc::new(LiveStatus::new(&parts));
-        let admin_port = Admin::new(status.clone(), stopping.subscribe());
+        let reloader = Reloader::new(parts.clone());
+        let admin_port = Admin::new(status.clone(), reloader, stopping.subscribe());
         let admin_port = Arc::new(admin_port.map_err(|_| StartError::Random)?);
         Ok(Self {
             listeners,
@@ -173,7 +174,7 @@ impl Gateway {
             admin,
             status,
             admin_port,
-            parts: Arc::new(parts),
+            parts,
             watches: watches.lock_owned().await,
             shared_secret,
             stopping,
@@ -244,6 +245,8 @@ impl Gateway {
         tasks.spawn(async move { store.keep_renewed().await });
         let overrides = runtime.overrides.overrides.clone();
         tasks.spawn(async move { overrides.keep().await });
+        let reloader = Reloader::new(self.parts.clone());
+        tasks.spawn(async move { reloader.keep_numbers().await });
         let metrics = runtime.metrics.clone();
         let settling = tokio::spawn(async move {
             if let Some((secret, store)) = self.shared_secret {

@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Micros, micros};
-use tidegate_identity::{ClientPlan, ListedClient};
+use tidegate_identity::ClientPlan;
 use tidegate_net::text::cut;
 use tidegate_tower::{OverrideAction, Overrides, SetNumbers};
 
 use crate::change::{Ends, Expected, Intent, Previous, Wish};
 use crate::figures::Kept;
-use crate::name::MAX_NAME;
+use crate::name::{MAX_NAME, Subject};
 use crate::setting::{InvalidSetting, Override, Setting};
 pub use table::table;
 
@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 pub enum Verb {
     /// The client gets the plan that `plan` names.
     Plan,
-    /// The client gets the numbers in `limits`.
+    /// The client or the limit gets the numbers in `limits`.
     Set,
     /// No limit applies to the client.
     Exempt,
@@ -44,7 +44,7 @@ pub enum Verb {
 /// An override as answers show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// The name of the client or network that the override applies to.
+    /// The name of the client, network or limit that the override applies to.
     pub name: String,
     /// The action of the override.
     pub action: Verb,
@@ -92,7 +92,7 @@ pub struct ShownList {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// The name of the client or network that the override applies to. Required in a list.
+    /// The name of the client, network or limit that the override applies to. Required in a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The action. Optional with `plan` or `limits`.
@@ -157,6 +157,11 @@ pub enum InvalidWish {
         "say what the override does: \"plan\": \"gold\", \"limits\": {{\"burst\": \"capacity: 500, refill: 100/s\"}}, \"action\": \"exempt\" or \"action\": \"block\""
     )]
     Action,
+    /// An override of a limit has another action than numbers for this limit, or the numbers are `unlimited`.
+    #[error(
+        "an override of a limit gives it other numbers: \"limits\": {{\"burst\": \"capacity: 500, refill: 100/s\"}} for limit:burst; it cannot be unlimited"
+    )]
+    OfLimit,
     /// The configuration does not define the limit, or its numbers cannot be used.
     #[error("{0}")]
     Numbers(String),
@@ -200,14 +205,14 @@ impl Shown {
     }
 
     /// Returns the override that was in force for `subject` before a change.
-    pub fn previous(subject: &ListedClient, it: &Previous) -> Self {
+    pub fn previous(subject: &Subject, it: &Previous) -> Self {
         match it {
             Previous::Override(it) => Self::of(it),
             Previous::Unreadable { version, ends } => Self::unknown(subject, *version, *ends),
         }
     }
 
-    fn unknown(subject: &ListedClient, version: u64, ends: Option<Micros>) -> Self {
+    fn unknown(subject: &Subject, version: u64, ends: Option<Micros>) -> Self {
         Self {
             name: subject.to_string(),
             until: ends.map_or_else(|| NEVER.to_owned(), written),
@@ -283,7 +288,7 @@ impl Wanted {
     /// A field is missing or invalid.
     pub fn wish(
         &self,
-        subject: ListedClient,
+        subject: Subject,
         expected: Expected,
         by: &str,
         defined: &Overrides,
@@ -303,9 +308,17 @@ impl Wanted {
             _ => return Err(InvalidWish::Action),
         };
         let (ends, setting) = (self.ends()?, Setting::new(action, &self.reason, by)?);
+        let mut makes_unlimited = false;
         for (limit, text) in self.limits.iter().flatten() {
             let read = defined.numbers.read(limit, text);
-            read.map_err(InvalidWish::Numbers)?;
+            makes_unlimited |= read.map_err(InvalidWish::Numbers)?.is_none();
+        }
+        if let Subject::Limit(name) = &subject {
+            let mut named = self.limits.iter().flat_map(BTreeMap::keys);
+            let is_own = named.next().is_some_and(|it| **it == **name) && named.next().is_none();
+            if makes_unlimited || !is_own {
+                return Err(InvalidWish::OfLimit);
+            }
         }
         Ok(Wish {
             subject,

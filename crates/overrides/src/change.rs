@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use tidegate_core::Micros;
-use tidegate_identity::ListedClient;
 use tidegate_redis::CallError;
 
+use crate::name::Subject;
 use crate::setting::{Clearing, Override, Setting};
 use crate::table::{Entry, cleared};
 
@@ -36,8 +36,8 @@ pub enum Ends {
 /// A change that an operator requests.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// The client or network of the override.
-    pub subject: ListedClient,
+    /// The client, network or limit of the override.
+    pub subject: Subject,
     /// The override that must be in force for the change to be made.
     pub expected: Expected,
     /// The end of the override. A change that clears an override ignores it.
@@ -57,7 +57,7 @@ pub enum Intent {
 
 impl Wish {
     /// Makes the wish to clear the override of a name.
-    pub const fn clear(subject: ListedClient, expected: Expected, clearing: Clearing) -> Self {
+    pub const fn clear(subject: Subject, expected: Expected, clearing: Clearing) -> Self {
         Self {
             subject,
             expected,
@@ -123,7 +123,7 @@ pub enum Previous {
 impl Outcome {
     /// Returns the outcome of a change that made `entry` in place of `before`. Ignores the current time, because a short override may have
     /// ended already.
-    pub(crate) fn made(subject: &ListedClient, entry: Entry, before: Option<Entry>) -> Done {
+    pub(crate) fn made(subject: &Subject, entry: Entry, before: Option<Entry>) -> Done {
         let previous = |(version, ends, it)| match it {
             Some(it) => Previous::Override(it),
             None => Previous::Unreadable { version, ends },

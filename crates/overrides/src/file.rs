@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tidegate_identity::ListedClient;
 
-use crate::name::read_name;
+use crate::name::{Subject, read_name};
 use crate::table::{Entry, Table};
 
 /// The largest file that is read, in bytes. A gateway rewrites its file before the file reaches this size, even with the most entries.
@@ -63,7 +62,7 @@ impl OverrideFile {
     /// Appends changes of `table`, and waits until they are on the disk. After an error the file has none of these changes.
     pub(crate) fn append<'a>(
         &mut self,
-        made: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
+        made: impl Iterator<Item = (&'a Subject, &'a Entry)>,
         table: &Mutex<Table>,
     ) -> io::Result<()> {
         let counting = table.lock().entries().len();
@@ -131,13 +130,13 @@ fn read(file: File, most: u64, table: &mut Table) -> io::Result<()> {
     }
 }
 
-fn of_line(line: &[u8]) -> Option<(ListedClient, Entry)> {
+fn of_line(line: &[u8]) -> Option<(Subject, Entry)> {
     let line: Line = serde_json::from_slice(line).ok()?;
     let subject = read_name(&line.name, 128).ok()?;
     Some((subject, Entry::read(&line.record)?))
 }
 
-fn write_line(to: &mut impl io::Write, subject: &ListedClient, entry: &Entry) -> io::Result<()> {
+fn write_line(to: &mut impl io::Write, subject: &Subject, entry: &Entry) -> io::Result<()> {
     let line = Line {
         name: subject.to_string(),
         record: entry.written(),
@@ -147,7 +146,7 @@ fn write_line(to: &mut impl io::Write, subject: &ListedClient, entry: &Entry) ->
 }
 
 /// Writes entries to another file, and renames it to `path`. Returns the file, and the number of its lines.
-fn write_anew(path: &Path, entries: &BTreeMap<ListedClient, Entry>) -> io::Result<(File, usize)> {
+fn write_anew(path: &Path, entries: &BTreeMap<Subject, Entry>) -> io::Result<(File, usize)> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -188,7 +187,7 @@ mod tests {
         Table::new(Duration::MAX)
     }
 
-    fn subject(name: &str) -> ListedClient {
+    fn subject(name: &str) -> Subject {
         read_name(name, 64).unwrap()
     }
 

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tidegate_core::{Micros, micros};
-use tidegate_identity::ListedClient;
 use tidegate_redis::{CallError, Shards};
 
 use crate::MAX_OVERRIDES;
@@ -19,6 +18,7 @@ use crate::change::{ChangeError, Done, Outcome, Unfinished, Wish};
 use crate::figures::{Counts, Figures, Kept};
 use crate::file::OverrideFile;
 use crate::local;
+use crate::name::Subject;
 use crate::redis::{BATCH, Clock, RedisTable, Timing};
 use crate::setting::{Change, Override};
 use crate::table::{Entry, Table};
@@ -135,7 +135,7 @@ impl Overrides {
     }
 
     /// Returns the override of a name, if an override is in force.
-    pub fn get(&self, subject: &ListedClient) -> Option<Override> {
+    pub fn get(&self, subject: &Subject) -> Option<Override> {
         self.table.lock().get(subject)
     }
 
@@ -145,7 +145,7 @@ impl Overrides {
     }
 
     /// Returns a page of at most `most` overrides, by name, and whether more follow. The page begins after the name `after`.
-    pub fn page(&self, after: Option<&ListedClient>, most: usize) -> (Vec<Override>, bool) {
+    pub fn page(&self, after: Option<&Subject>, most: usize) -> (Vec<Override>, bool) {
         let table = self.table.lock();
         let mut in_force = table.in_force(after);
         let page = in_force.by_ref().take(most).collect();
@@ -267,7 +267,7 @@ impl Overrides {
     /// Advances the table to the time on the store's clock, and merges entries.
     fn merge<'a>(
         &self,
-        entries: impl Iterator<Item = (&'a ListedClient, &'a Entry)>,
+        entries: impl Iterator<Item = (&'a Subject, &'a Entry)>,
         changes: &mut Vec<Change>,
     ) {
         let mut table = self.table.lock();

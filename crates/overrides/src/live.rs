@@ -1,7 +1,7 @@
 //! Applies changes of overrides to a gateway. Replaces the table that requests read, recalls the slices and cached refusals of clients from
-//! the store, and adds events for the status page.
+//! the store, publishes the numbers of limits, and adds events for the status page.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use tidegate_identity::{Client, ClientPlans, ListedClient};
 use tidegate_net::text::cut;
 use tidegate_status::document;
 use tidegate_store::{Recall, Store};
-use tidegate_tower::{Hasher, OverrideTable};
+use tidegate_tower::{Hasher, OverrideAction, OverrideTable};
+use tokio::sync::watch;
 
 use crate::api::Shown;
 use crate::keeper::{Listener, Overrides};
-use crate::name::is_unlisted;
+use crate::name::{Subject, is_unlisted};
 use crate::redis::Timing;
 use crate::setting::{Change, Override};
 
@@ -31,19 +32,25 @@ const MAX_TEXT: usize = 128;
 /// The longest text of an action in an event and on the status page, in bytes. A longer text is cut.
 const MAX_DOES: usize = 256;
 
+/// The numbers that overrides give to limits, by the names of the limits, as operators wrote them.
+pub type LimitNumbers = BTreeMap<Arc<str>, String>;
+
 /// The overrides of a gateway, their table for requests, and their events.
 #[derive(Clone, Debug)]
 pub struct LiveOverrides {
     /// The overrides in force, and their changes.
     pub overrides: Arc<Overrides>,
-    /// The table that requests read.
+    /// The overrides of clients and networks, as requests read them.
     pub table: OverrideTable,
+    /// The numbers of limits. The gateway makes its limits from them.
+    pub limits: watch::Receiver<LimitNumbers>,
     events: Arc<Mutex<VecDeque<String>>>,
 }
 
 /// The parts of a gateway that a change of overrides affects.
 struct Applied {
     table: OverrideTable,
+    limits: watch::Sender<LimitNumbers>,
     store: Store,
     hasher: Hasher,
     events: Arc<Mutex<VecDeque<String>>>,
@@ -58,8 +65,10 @@ impl LiveOverrides {
     /// The file cannot be read or written.
     pub async fn start(store: &Store, hasher: &Hasher, file: Option<&Path>) -> io::Result<Self> {
         let (table, events) = (OverrideTable::default(), Arc::default());
+        let (sender, limits) = watch::channel(LimitNumbers::default());
         let applied = Box::new(Applied {
             table: table.clone(),
+            limits: sender,
             store: store.clone(),
             hasher: hasher.clone(),
             events: Arc::clone(&events),
@@ -78,6 +87,7 @@ impl LiveOverrides {
         Ok(Self {
             overrides,
             table,
+            limits,
             events,
         })
     }
@@ -115,8 +125,20 @@ impl Listener for Applied {
         are_news: bool,
         in_force: &mut dyn Iterator<Item = Override>,
     ) {
-        self.table
-            .replace(in_force.map(|it| (it.subject, it.setting.action.clone())));
+        let mut limits = LimitNumbers::default();
+        let clients = in_force.filter_map(|it| match it.subject {
+            Subject::Client(client) => Some((client, it.setting.action.clone())),
+            Subject::Limit(name) => {
+                limits.extend(numbers_of(&name, &it.setting.action).map(|text| (name, text)));
+                None
+            }
+        });
+        self.table.replace(clients);
+        self.limits.send_if_modified(|before| {
+            let is_modified = *before != limits;
+            *before = limits;
+            is_modified
+        });
         if changes.is_empty() {
             return;
         }
@@ -146,6 +168,11 @@ impl Applied {
         let mut tags = HashSet::new();
         for change in changes {
             let client = match &change.subject {
+                // A limit changes as at a reload, and a reload recalls nothing.
+                Subject::Limit(_) => continue,
+                Subject::Client(client) => client,
+            };
+            let client = match client {
                 // The name has only the start of the API key's hash. The client's keys in Redis depend on the whole hash, so the recall
                 // concerns all clients.
                 subject if is_unlisted(subject) => return Recall::All,
@@ -158,6 +185,14 @@ impl Applied {
             tags.insert(self.hasher.tag(&client));
         }
         Recall::Clients(tags)
+    }
+}
+
+/// Returns the numbers of an override for a limit. `None` if the override has another action, which only another version sets.
+fn numbers_of(limit: &str, action: &OverrideAction) -> Option<String> {
+    match action {
+        OverrideAction::Set(numbers) => numbers.texts().get(limit).cloned(),
+        _ => None,
     }
 }
 
@@ -194,7 +229,6 @@ fn event(change: &Change) -> String {
 #[cfg(test)]
 mod tests {
     use tidegate_store::MemoryStore;
-    use tidegate_tower::OverrideAction;
 
     use super::*;
     use crate::name::read_name;
@@ -203,6 +237,7 @@ mod tests {
     fn applied() -> Applied {
         Applied {
             table: OverrideTable::default(),
+            limits: watch::channel(LimitNumbers::default()).0,
             store: Store::Memory(Arc::new(MemoryStore::new(1))),
             hasher: Hasher::new(""),
             events: Arc::default(),
@@ -224,6 +259,7 @@ mod tests {
         let clients = |tags: &[_]| Recall::Clients(tags.iter().copied().collect());
         for (names, expected) in [
             (&["api_key:acme"][..], clients(&[acme])),
+            (&["api_key:acme", "limit:burst"], clients(&[acme])),
             (&["api_key:acme", "user_id:acme"], clients(&[acme, user])),
             (
                 &["user_id:unlisted-1"],

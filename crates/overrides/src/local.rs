@@ -5,11 +5,11 @@ use std::io;
 
 use parking_lot::Mutex;
 use tidegate_core::micros;
-use tidegate_identity::ListedClient;
 
 use crate::MAX_OVERRIDES;
 use crate::change::{Done, Ends, Expected, Intent, Outcome, Wish};
 use crate::file::OverrideFile;
+use crate::name::Subject;
 use crate::table::{Entry, Table};
 
 /// Decides which changes can be made at the table's current time, and appends them to the file. The table does not change. The conditions
@@ -31,10 +31,10 @@ pub(crate) fn change(
 }
 
 /// Returns the outcome of each wish, and the last entry of each name.
-fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a ListedClient, Entry>) {
+fn decide<'a>(table: &Table, wishes: &'a [Wish]) -> (Vec<Done>, HashMap<&'a Subject, Entry>) {
     let (now, mut version) = (table.now(), table.version());
     let mut holding = table.holding();
-    let mut newest: HashMap<&ListedClient, Entry> = HashMap::new();
+    let mut newest: HashMap<&Subject, Entry> = HashMap::new();
     let mut all = Vec::with_capacity(wishes.len());
     for wish in wishes {
         let entry = newest.get(&wish.subject);

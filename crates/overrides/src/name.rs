@@ -1,19 +1,39 @@
-//! The names of overrides. Each name stands for a client or a network.
+//! The names of overrides. Each name stands for a client, a network or a limit.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use tidegate_identity::{Caller, Clients, ListedClient, UnknownClient, folded};
 
-/// The longest name of a client, in bytes, with its prefix.
+/// The longest name, in bytes, with its prefix.
 pub const MAX_NAME: usize = 256;
+
+/// The client, the network or the limit that an override applies to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// A client or a network.
+    Client(ListedClient),
+    /// The limit with this name, for all clients that have no numbers of their own.
+    Limit(Arc<str>),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(client) => write!(f, "{client}"),
+            Self::Limit(name) => write!(f, "limit:{name}"),
+        }
+    }
+}
 
 /// The reason why a text is not a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// The text does not have the form of a client or a network.
+    /// The text does not have the form of a client, a network or a limit.
     #[error(
-        "an override is for api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS, an address, or a network such as 10.0.0.0/8"
+        "an override is for api_key:NAME, user_id:ID, client_cert:NAME, ip:ADDRESS, an address, a network such as 10.0.0.0/8, or limit:NAME"
     )]
     Form,
     /// The text is longer than [`MAX_NAME`].
@@ -37,7 +57,10 @@ pub(crate) fn is_unlisted(client: &ListedClient) -> bool {
 
 /// Returns why probably no client has this name, according to `clients`. The name is still accepted, because an API key may be listed
 /// later, and names may have two spellings.
-pub(crate) fn doubt(client: &ListedClient, clients: &Clients) -> Option<String> {
+pub(crate) fn doubt(subject: &Subject, clients: &Clients) -> Option<String> {
+    let Subject::Client(client) = subject else {
+        return None;
+    };
     if is_unlisted(client) || matches!(client, ListedClient::Network(_)) {
         return None;
     }
@@ -73,24 +96,27 @@ fn misspelt(client: &ListedClient, clients: &Clients) -> Option<String> {
 /// # Errors
 ///
 /// The text is not a valid name.
-pub fn read_name(text: &str, ipv6_prefix: u8) -> Result<ListedClient, InvalidName> {
+pub fn read_name(text: &str, ipv6_prefix: u8) -> Result<Subject, InvalidName> {
     if text.len() > MAX_NAME {
         return Err(InvalidName::Long);
     }
     if text.chars().any(char::is_control) {
         return Err(InvalidName::Control);
     }
-    match text.split_once(':') {
-        Some(("api_key" | "user_id" | "client_cert", "")) => Err(InvalidName::Form),
-        Some(("api_key", name)) => Ok(ListedClient::ApiKey(name.into())),
-        Some(("user_id", id)) => Ok(ListedClient::UserId(id.into())),
-        Some(("client_cert", name)) => Ok(ListedClient::Certificate(name.into())),
+    let client = match text.split_once(':') {
+        Some(("api_key" | "user_id" | "client_cert" | "limit", "")) => {
+            return Err(InvalidName::Form);
+        }
+        Some(("limit", name)) => return Ok(Subject::Limit(name.into())),
+        Some(("api_key", name)) => ListedClient::ApiKey(name.into()),
+        Some(("user_id", id)) => ListedClient::UserId(id.into()),
+        Some(("client_cert", name)) => ListedClient::Certificate(name.into()),
         Some(("ip", address)) => {
             let address: IpAddr = address.parse().map_err(|_| InvalidName::Form)?;
             let address = folded(address.into()).addr();
             let bits = if address.is_ipv4() { 32 } else { ipv6_prefix };
             let network = IpNet::new(address, bits).map_err(|_| InvalidName::Form)?;
-            Ok(ListedClient::Network(network.trunc()))
+            ListedClient::Network(network.trunc())
         }
         _ => {
             let network = match text.parse::<IpAddr>() {
@@ -100,9 +126,10 @@ pub fn read_name(text: &str, ipv6_prefix: u8) -> Result<ListedClient, InvalidNam
             if network.addr() != network.network() {
                 return Err(InvalidName::HostBits(network.network()));
             }
-            Ok(ListedClient::Network(folded(network)))
+            ListedClient::Network(folded(network))
         }
-    }
+    };
+    Ok(Subject::Client(client))
 }
 
 #[cfg(test)]
@@ -115,6 +142,8 @@ mod tests {
             ("api_key:acme", "api_key:acme"),
             ("api_key:a/b c:ü", "api_key:a/b c:ü"),
             ("user_id:42", "user_id:42"),
+            ("limit:per-minute", "limit:per-minute"),
+            ("limit:10.0.0.0/08", "limit:10.0.0.0/08"),
             ("client_cert:api.example.com", "client_cert:api.example.com"),
             ("user_id: 42 ", "user_id: 42 "),
             ("ip:203.0.113.7", "203.0.113.7"),
@@ -151,6 +180,8 @@ mod tests {
             ("=", InvalidName::Form),
             ("api_key:", InvalidName::Form),
             ("user_id:", InvalidName::Form),
+            ("limit:", InvalidName::Form),
+            ("Limit:burst", InvalidName::Form),
             ("client_cert:", InvalidName::Form),
             ("ip:", InvalidName::Form),
             ("ip:10.0.0.0/8", InvalidName::Form),

@@ -1,5 +1,5 @@
-//! `/overrides` of the admin port returns and sets many overrides. `/overrides/{name}` returns, sets and clears the override of a client or
-//! network.
+//! `/overrides` of the admin port returns and sets many overrides. `/overrides/{name}` returns, sets and clears the override of a client,
+//! network or limit.
 //!
 //! The caller must check the access before each call. Each [`Answered`] includes the changes that were made, for the audit log.
 
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Response, StatusCode};
-use tidegate_identity::{Clients, ListedClient};
+use tidegate_identity::Clients;
 use tidegate_net::path::decoded_part;
 use tidegate_tower::{Overrides as Defined, problem};
 
 use crate::api::{Loaded, Shown, ShownList, Wanted};
 use crate::change::{ChangeError, Expected, Outcome, Previous, Unfinished, Wish};
 use crate::keeper::Overrides;
-use crate::name::{doubt, read_name};
+use crate::name::{Subject, doubt, read_name};
 use crate::setting::{Clearing, Override};
 use answers::{NONE, Refusal, bad, json, method_not_allowed, none, refused, shown, why};
 use carried::{Load, Reason, expected, read};
@@ -89,8 +89,8 @@ pub struct Answered {
 /// A requested change that was made.
 #[derive(Debug)]
 pub struct Changed {
-    /// The client or network of the override.
-    pub subject: ListedClient,
+    /// The client, network or limit of the override.
+    pub subject: Subject,
     /// The override that was in force before.
     pub before: Option<Previous>,
     /// The override that is in force now.
@@ -151,17 +151,17 @@ impl Port<'_> {
         answered
     }
 
-    /// Returns the client or network that a path names. Refuses a query: if a name has an unescaped `?`, only the text before it is in the
+    /// Returns the client, network or limit that a path names. Refuses a query: if a name has an unescaped `?`, only the text before it is in the
     /// path, and this text might name another client.
-    fn named(&self, name: &str, question: &Question<'_>) -> Result<ListedClient, Refusal> {
+    fn named(&self, name: &str, question: &Question<'_>) -> Result<Subject, Refusal> {
         match question.query {
             "" => self.subject(name),
             _ => Err(bad("a name has no query: `?` in a name is written %3F")),
         }
     }
 
-    /// Returns the client or network that an escaped part of a path or query names.
-    fn subject(&self, part: &str) -> Result<ListedClient, Refusal> {
+    /// Returns the client, network or limit that an escaped part of a path or query names.
+    fn subject(&self, part: &str) -> Result<Subject, Refusal> {
         let name = decoded_part(part).unwrap_or_default();
         read_name(&name, self.clients.ipv6_prefix).map_err(bad)
     }

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_core::{Micros, micros};
-use tidegate_identity::ListedClient;
 use tidegate_redis::{CallError, Shards, Word};
 
 use crate::change::{Done, Ends, Expected, Outcome, Wish};
-use crate::name::{MAX_NAME, read_name};
+use crate::name::{MAX_NAME, Subject, read_name};
 use crate::table::{Entry, MAX_ENTRIES};
 
 const WRITE: &str = include_str!("../../../lua/override.lua");
@@ -74,7 +73,7 @@ pub(crate) struct Page {
     pub(crate) lacking: u64,
     /// The highest version that this page covers.
     pub(crate) until: u64,
-    pub(crate) entries: Vec<(ListedClient, Entry)>,
+    pub(crate) entries: Vec<(Subject, Entry)>,
 }
 
 /// An estimate of Redis's clock, from its answers.
@@ -188,7 +187,7 @@ impl RedisTable {
         &self,
         deadline: Micros,
         version: u64,
-        entries: &[(ListedClient, Entry)],
+        entries: &[(Subject, Entry)],
     ) -> Result<u64, CallError> {
         let mut arguments = vec![deadline.into()];
         arguments.extend(self.head(version, 0));
@@ -239,7 +238,7 @@ fn read_page(reply: &[Vec<u8>]) -> Option<Page> {
     })
 }
 
-fn read_entry(pair: &[Vec<u8>]) -> Option<(ListedClient, Entry)> {
+fn read_entry(pair: &[Vec<u8>]) -> Option<(Subject, Entry)> {
     let name = std::str::from_utf8(pair.first()?).ok()?;
     let subject = read_name(name, 128).ok()?;
     let entry = Entry::read(std::str::from_utf8(pair.get(1)?).ok()?)?;

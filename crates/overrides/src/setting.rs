@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_core::Micros;
-use tidegate_identity::ListedClient;
 use tidegate_tower::{OverrideAction, SetNumbers};
+
+use crate::name::Subject;
 
 /// The longest reason, in bytes.
 pub const MAX_REASON: usize = 512;
@@ -143,8 +144,8 @@ impl Clearing {
 /// An override as it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// The client or network that the override applies to.
-    pub subject: ListedClient,
+    /// The client, network or limit that the override applies to.
+    pub subject: Subject,
     /// The version of the override: the time of the change, or a larger number. Later changes have larger versions.
     pub version: u64,
     /// The end of the override on the store's clock, in us since the epoch. `None` for never.
@@ -157,7 +158,7 @@ pub struct Override {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The name.
-    pub subject: ListedClient,
+    pub subject: Subject,
     /// The override that was in force.
     pub before: Option<Override>,
     /// The override that is in force now.

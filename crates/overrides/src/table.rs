@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Micros, micros};
-use tidegate_identity::ListedClient;
 
+use crate::name::Subject;
 use crate::setting::{Change, Clearing, Override, Setting};
 
 /// The most entries of a table, in force and ended. Beyond this number the entries that ended first are dropped.
@@ -40,9 +40,9 @@ pub(crate) struct Table {
     now: Micros,
     // The time for which an ended entry is kept, in us.
     kept: Micros,
-    entries: BTreeMap<ListedClient, Entry>,
+    entries: BTreeMap<Subject, Entry>,
     // The names by end. The `None` in range bounds sorts before every name.
-    ends: BTreeSet<(Micros, Option<ListedClient>)>,
+    ends: BTreeSet<(Micros, Option<Subject>)>,
     version: u64,
     // The number of entries for which `Entry::holds` is true.
     holding: usize,
@@ -103,7 +103,7 @@ impl Entry {
     }
 
     /// Returns the override that the entry sets, even if it has ended.
-    pub(crate) fn of(&self, subject: &ListedClient) -> Option<Override> {
+    pub(crate) fn of(&self, subject: &Subject) -> Option<Override> {
         Some(Override {
             subject: subject.clone(),
             version: self.version,
@@ -112,7 +112,7 @@ impl Entry {
         })
     }
 
-    fn in_force(&self, subject: &ListedClient, now: Micros) -> Option<Override> {
+    fn in_force(&self, subject: &Subject, now: Micros) -> Option<Override> {
         (!self.is_over(now)).then(|| self.of(subject)).flatten()
     }
 }
@@ -167,7 +167,7 @@ impl Table {
     }
 
     /// Stores an entry if it is newer than the present entry of this name.
-    pub(crate) fn merge(&mut self, subject: &ListedClient, entry: Entry) -> Option<Change> {
+    pub(crate) fn merge(&mut self, subject: &Subject, entry: Entry) -> Option<Change> {
         self.saw(entry.version);
         let previous = self.entries.get(subject);
         if previous.is_some_and(|previous| !entry.is_newer(previous)) {
@@ -186,7 +186,7 @@ impl Table {
     }
 
     /// Drops an entry. Returns the change if the entry's override was in force.
-    pub(crate) fn remove(&mut self, subject: &ListedClient) -> Option<Change> {
+    pub(crate) fn remove(&mut self, subject: &Subject) -> Option<Change> {
         let entry = self.entries.remove(subject)?;
         self.holding -= usize::from(entry.holds(self.now));
         if let Some(ends) = entry.ends {
@@ -209,7 +209,7 @@ impl Table {
         self.version = self.version.max(version);
     }
 
-    pub(crate) fn entries(&self) -> &BTreeMap<ListedClient, Entry> {
+    pub(crate) fn entries(&self) -> &BTreeMap<Subject, Entry> {
         &self.entries
     }
 
@@ -217,16 +217,14 @@ impl Table {
         self.holding
     }
 
-    pub(crate) fn get(&self, subject: &ListedClient) -> Option<Override> {
+    pub(crate) fn get(&self, subject: &Subject) -> Option<Override> {
         self.entries.get(subject)?.in_force(subject, self.now)
     }
 
     /// Returns the overrides in force, by name, that follow the name `after`.
-    pub(crate) fn in_force(&self, after: Option<&ListedClient>) -> impl Iterator<Item = Override> {
+    pub(crate) fn in_force(&self, after: Option<&Subject>) -> impl Iterator<Item = Override> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let entries = self
-            .entries
-            .range::<ListedClient, _>((after, Bound::Unbounded));
+        let entries = self.entries.range::<Subject, _>((after, Bound::Unbounded));
         entries.filter_map(|(subject, it)| it.in_force(subject, self.now))
     }
 

@@ -47,10 +47,10 @@ pub struct KeyUse {
     pub last_used: Option<u64>,
 }
 
-/// An override that applies to a client.
+/// An override that applies to a client or a limit.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Overridden {
-    /// The override's name: a client or a network.
+    /// The override's name: a client, a network or a limit.
     pub by: String,
     /// The override's action: `plan NAME`, `set LIMIT 'NUMBERS'`, `exempt` or `block`.
     pub does: String,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::client::Overridden;
+
 /// Budgets of a limit.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct LimitReport {
@@ -11,6 +13,9 @@ pub struct LimitReport {
     pub algorithm: String,
     /// The parts of the limit's key.
     pub per: Vec<String>,
+    /// The override in force for the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<Overridden>,
     /// The budgets.
     pub budgets: Vec<LimitBudget>,
     /// The cursor of the next keys. `None` at the end, and if the report is about one key.

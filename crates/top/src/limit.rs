@@ -19,6 +19,9 @@ pub fn limit_table(report: &LimitReport) -> String {
         false => format!("per {}", report.per.join(", ")),
     };
     let mut lines = vec![format!("{}: {}, {per}", report.limit, report.algorithm)];
+    if let Some(it) = &report.overridden {
+        lines.push(format!("override for {}: {}", it.by, it.does));
+    }
     if report.budgets.is_empty() {
         lines.push("no budget".to_owned());
         rows.clear();

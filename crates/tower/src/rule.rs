@@ -193,6 +193,20 @@ impl Rule {
         }
     }
 
+    /// Returns the rule with `limit`, the same limit with other numbers, in place of its own. Plans with numbers of their own keep them.
+    #[must_use]
+    pub fn with_limit(&self, limit: &Arc<Limit>) -> Self {
+        let plans = self.plans.iter().map(|of_plan| match of_plan {
+            Some(own) if Arc::ptr_eq(own, &self.limit) => Some(limit.clone()),
+            other => other.clone(),
+        });
+        Self {
+            plans: plans.collect(),
+            limit: limit.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the owner of this limit's budget for a client that has a [name](tidegate_identity::Caller::named).
     pub fn budget_of(&self, client: &Client) -> BudgetOwner {
         if !self.per.iter().all(|per| per.is_told_by(client)) {

@@ -41,7 +41,7 @@ pub(crate) struct Decisions {
 }
 
 /// The settings of the listener for decisions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DecisionsSettings {
     /// The address and the TLS settings of the listener.

@@ -12,8 +12,9 @@ use tidegate_store::Mode;
 use tidegate_tower::Action;
 
 use crate::check::Check;
+use crate::limits::WrittenLimit;
 use crate::limits::cost::WrittenCost;
-use crate::limits::{WrittenLimit, unfit_mode};
+use crate::limits::sharing::unfit_mode;
 use crate::shape::SingleOr;
 use crate::value::answers::StatusRange;
 use crate::value::number::object;

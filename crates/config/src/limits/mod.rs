@@ -10,6 +10,7 @@ mod pairs;
 pub(crate) mod plans;
 mod quota;
 pub(crate) mod set;
+pub(crate) mod sharing;
 mod slips;
 mod window;
 
@@ -20,7 +21,7 @@ use std::time::Duration;
 use crate::yaml::{Place, Problem, Spanned};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_core::{Block, Micros, Quota, micros};
+use tidegate_core::{Block, Micros, micros};
 use tidegate_identity::LimitLists;
 use tidegate_store::{Limit, Mode, OnFailure};
 use tidegate_tower::{Per, Rule};
@@ -37,6 +38,7 @@ use crate::limits::cost::{WrittenCost, cost};
 use crate::limits::numbers::Numbers;
 use crate::limits::pairs::pairs;
 use crate::limits::quota::{algorithms, quota};
+use crate::limits::sharing::{mode_fits, own_sync_every, without_effect};
 use crate::limits::slips::slips;
 use crate::shape::{Named, SingleOr};
 use crate::store::StoreDefaults;
@@ -74,6 +76,8 @@ macro_rules! limit {
             pub(crate) on_failure: Option<Scalar<OnFailure>>,
             /// The way in which gateways share the limit: exact, leased, synced or local. Default: the store's.
             pub(crate) mode: Option<Scalar<Mode>>,
+            /// The time between two exchanges of the counts of a synced limit, from 1ms to 1m. Default: the store's.
+            pub(crate) sync_every: Option<Scalar<Duration>>,
         }
 
         impl WrittenLimit {
@@ -113,9 +117,8 @@ pub(crate) fn limits(
         let per = per(check, limit, clients, claims);
         let on_failure = check.read_some(limit.on_failure.as_ref());
         let mode = check.read_some(limit.mode.as_ref()).unwrap_or(shared.mode);
-        if shared.in_memory {
-            without_effect(check, limit);
-        }
+        without_effect(check, limit, mode, shared.in_memory);
+        let sync_every = own_sync_every(check, limit);
         let cost = cost(check, limit, quota.as_ref(), clients);
         let action = action(check, limit, quota.as_ref());
         let count = count(check, limit);
@@ -137,6 +140,9 @@ pub(crate) fn limits(
             let mut limit = Limit::new(&name, quota, on_failure).in_mode(mode);
             if let Some(block) = block {
                 limit = limit.blocking(block);
+            }
+            if let Some(every) = sync_every {
+                limit = limit.synced_every(every);
             }
             if !per.iter().any(Per::is_callers) {
                 limit = limit.shared();
@@ -203,54 +209,6 @@ fn block(check: &mut Check<'_>, limit: &WrittenLimit, mode: Mode) -> Option<Bloc
         span: micros(span?),
         extend,
     })
-}
-
-/// Warns of `on_failure` and `mode`, which have an effect with Redis only.
-fn without_effect(check: &mut Check<'_>, limit: &WrittenLimit) {
-    if let Some(scalar) = &limit.on_failure {
-        let problem = Problem::new(scalar.place, "`on_failure` has no effect here");
-        check.warn(problem.note("with `store: memory` the store cannot fail"));
-    }
-    if let Some(scalar) = &limit.mode {
-        let problem = Problem::new(scalar.place, "`mode` has no effect here");
-        check.warn(problem.note("with `store: memory` no other gateway shares the limit"));
-    }
-}
-
-/// Refuses a mode that the limit's algorithm cannot have.
-fn mode_fits(
-    check: &mut Check<'_>,
-    name: &Scalar<LimitName>,
-    limit: &WrittenLimit,
-    quota: &Quota,
-    mode: Mode,
-) {
-    let allowed = quota.modes();
-    if allowed.contains(&mode) {
-        return;
-    }
-    let what = match quota.calendar() {
-        Some(_) => "window of days or months",
-        None => quota.algorithm(),
-    };
-    let message = format!("a {what} cannot be {}", mode.word());
-    let allowed: Vec<_> = allowed.iter().map(|mode| mode.word()).collect();
-    let allowed = format!("allowed here: {}", allowed.join(", "));
-    check.refuse(unfit_mode(name, limit, message).note(allowed));
-}
-
-/// Returns the problem of a mode that a limit cannot have. The problem points to the `mode` of the limit. If the limit lacks `mode`, the
-/// problem points to the limit's name.
-pub(crate) fn unfit_mode(
-    name: &Scalar<LimitName>,
-    limit: &WrittenLimit,
-    message: String,
-) -> Problem {
-    match &limit.mode {
-        Some(scalar) => Problem::new(scalar.place, message),
-        None => Problem::new(name.place, message)
-            .note("the store's `mode` is meant for all limits; this one needs its own"),
-    }
 }
 
 fn per(

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// If the refill of one unit takes more than this multiple of `delay.max`, the delay gets a warning, because it hardly ever helps.
 const RARE: u32 = 10;
 
-/// Warns of slips in a limit. `sync_every` is the time between two exchanges of the counts of `synced` limits.
+/// Warns of slips in a limit. `sync_every` is the store's, or zero if no other gateway shares the limits.
 pub(crate) fn slips(
     check: &mut Check<'_>,
     limit: &WrittenLimit,
@@ -123,7 +123,10 @@ pub(crate) fn slips(
             "`lease` is no time limit of requests, because gateways renew it: leave it out. `timeouts` end requests",
         );
     }
-    if rule.limit.mode() == Mode::Synced && period <= 2 * sync_every {
+    // Without another gateway there are no counts to wait for.
+    let own = rule.limit.sync_every().filter(|_| !sync_every.is_zero());
+    let is_late = period <= 2 * own.unwrap_or(sync_every);
+    if rule.limit.mode() == Mode::Synced && is_late {
         let mut numbers = limit.algorithms().into_iter();
         warn(
             numbers.find_map(|numbers| numbers.places().1),

@@ -33,7 +33,7 @@ pub(crate) struct Listener {
 }
 
 /// One address to listen on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListenerSettings {
     /// The address of the listener.

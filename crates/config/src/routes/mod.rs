@@ -130,7 +130,7 @@ pub(crate) struct Route {
 }
 
 /// A route: its requests, its upstream and its limits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RouteSettings {
     /// The name of the route. No other route has it.

@@ -62,7 +62,7 @@ impl Value for SecretText {
 }
 
 /// The store of limits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum StoreSettings {
     /// The budgets are in the memory of this process.
     Memory,

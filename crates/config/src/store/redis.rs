@@ -157,13 +157,7 @@ pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<Redi
         let problem = Problem::new(scalar.place, "this timeout is too long");
         check.refuse(problem.note("the longest is 1m; 25ms is the default"));
     }
-    let sync_every = check.read_some(redis.sync_every.as_ref());
-    if let (Some(every), Some(scalar)) = (sync_every, &redis.sync_every)
-        && !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every)
-    {
-        let problem = Problem::new(scalar.place, "`sync_every` is out of range");
-        check.refuse(problem.note("allowed here: 1ms to 1m; 100ms is the default"));
-    }
+    let sync_every = sync_every(check, redis.sync_every.as_ref(), "100ms is the default");
     let key_prefix = check.read_some(redis.key_prefix.as_ref());
     let gateways = check.read_some(redis.gateways.as_ref());
     let tls = redis_tls(check, redis.tls.as_ref(), &url.as_ref()?.0, redis.url.place);
@@ -178,12 +172,27 @@ pub(crate) fn redis_options(check: &mut Check<'_>, redis: &Redis) -> Option<Redi
     })
 }
 
-/// Warns of `sync_every` if no limit is synced.
+/// Reads a `sync_every`. `default` describes the value without the key.
+pub(crate) fn sync_every(
+    check: &mut Check<'_>,
+    written: Option<&Scalar<Duration>>,
+    default: &str,
+) -> Option<Duration> {
+    let every = check.read_some(written)?;
+    if !(Duration::from_millis(1)..=SLOWEST_SYNC).contains(&every) {
+        let problem = Problem::new(written?.place, "`sync_every` is out of range");
+        check.refuse(problem.note(format!("allowed here: 1ms to 1m; {default}")));
+    }
+    Some(every)
+}
+
+/// Warns of `sync_every` if no limit has it as its default.
 pub(crate) fn useless_sync(check: &mut Check<'_>, written: Option<&Redis>, limits: &[Arc<Limit>]) {
     let scalar = written.and_then(|redis| redis.sync_every.as_ref());
-    if let Some(scalar) = scalar.filter(|_| !limits.iter().any(|it| it.mode() == Mode::Synced)) {
+    let has_it = |limit: &Arc<Limit>| limit.mode() == Mode::Synced && limit.sync_every().is_none();
+    if let Some(scalar) = scalar.filter(|_| !limits.iter().any(has_it)) {
         let problem = Problem::new(scalar.place, "`sync_every` has no effect here");
-        check.warn(problem.note("no limit has `mode: synced`"));
+        check.warn(problem.note("no limit has `mode: synced` and no `sync_every` of its own"));
     }
 }
 

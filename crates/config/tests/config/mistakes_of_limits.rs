@@ -130,6 +130,24 @@ fn windows_that_end_before_counts_arrive() {
             ("fixed_window: { limit: 9, window: 200ms }", ""),
         ],
     );
+    // A limit's own interval in place of the store's.
+    compare(
+        &frame.replace("sync_every: 10s, ", ""),
+        &[
+            (
+                "fixed_window: { limit: 9, window: 2s }, sync_every: 1s",
+                late,
+            ),
+            (
+                "fixed_window: { limit: 9, window: 2s }, sync_every: 999ms",
+                "",
+            ),
+            (
+                "fixed_window: { limit: 9, window: 9m }, mode: exact, sync_every: 1s",
+                ":3:81: `sync_every` has no effect here\n",
+            ),
+        ],
+    );
     let alone = frame.replace("gateways: 2", "gateways: 1");
     compare(&alone, &[("fixed_window: { limit: 9, window: 1s }", "")]);
 }

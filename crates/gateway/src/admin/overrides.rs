@@ -8,6 +8,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use tidegate_overrides::Subject;
 use tidegate_overrides::port::{Asked, Port, Question};
 use tidegate_server::AdminConnection;
 use tidegate_tower::problem;
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 
 use super::Refusal;
 use super::audit::{Audit, to_its_end};
+use crate::runtime::reload::Reloader;
 use crate::runtime::snapshot::Snapshot;
 
 /// The longest time for a request's body to arrive.
@@ -53,45 +55,52 @@ pub(super) async fn read(
     Err(Box::new(problem(status, "bad_body", &detail)))
 }
 
-/// Answers a request and records its changes, even if its client hangs up meanwhile.
-pub(super) async fn answer(
-    scope: Asked,
-    head: Parts,
-    body: Bytes,
-    snapshot: Arc<Snapshot>,
-    audit: Audit,
-) -> Response<Bytes> {
-    to_its_end(async move { change(&scope, &head, body, &snapshot, &audit).await }).await
+/// The parts of a gateway that a change of overrides needs.
+pub(super) struct Change {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) reloader: Reloader,
+    pub(super) audit: Audit,
 }
 
-async fn change(
-    scope: &Asked,
-    head: &Parts,
-    body: Bytes,
-    snapshot: &Snapshot,
-    audit: &Audit,
-) -> Response<Bytes> {
-    let port = Port {
-        overrides: &audit.status.overrides.overrides,
-        defined: &snapshot.budgets.overrides,
-        clients: &snapshot.budgets.clients,
-    };
-    let question = Question {
-        asked: scope,
-        method: &head.method,
-        query: head.uri.query().unwrap_or_default(),
-        headers: &head.headers,
-        body,
-        by: &audit.by,
-    };
-    let answered = port.answer(question).await;
-    let metrics = snapshot.stack.metrics.overrides();
-    metrics.changed("made", answered.changed.len());
-    metrics.changed("refused", answered.refused);
-    metrics.changed("failed", answered.failed.iter().count());
-    audit.overridden(&answered.changed).await;
-    if let Some((whom, error)) = &answered.failed {
-        audit.override_failed(whom, error);
+impl Change {
+    /// Answers a request and records its changes, even if its client hangs up meanwhile.
+    pub(super) async fn answer(self, scope: Asked, head: Parts, body: Bytes) -> Response<Bytes> {
+        to_its_end(async move { self.run(&scope, &head, body).await }).await
     }
-    answered.response
+
+    async fn run(&self, scope: &Asked, head: &Parts, body: Bytes) -> Response<Bytes> {
+        let Self {
+            snapshot,
+            reloader,
+            audit,
+        } = self;
+        let port = Port {
+            overrides: &audit.status.overrides.overrides,
+            defined: &snapshot.budgets.overrides,
+            clients: &snapshot.budgets.clients,
+        };
+        let question = Question {
+            asked: scope,
+            method: &head.method,
+            query: head.uri.query().unwrap_or_default(),
+            headers: &head.headers,
+            body,
+            by: &audit.by,
+        };
+        let answered = port.answer(question).await;
+        // The gateway that answers applies the numbers of limits first.
+        let mut changed = answered.changed.iter();
+        if changed.any(|change| matches!(change.subject, Subject::Limit(_))) {
+            reloader.apply_numbers().await;
+        }
+        let metrics = snapshot.stack.metrics.overrides();
+        metrics.changed("made", answered.changed.len());
+        metrics.changed("refused", answered.refused);
+        metrics.changed("failed", answered.failed.iter().count());
+        audit.overridden(&answered.changed).await;
+        if let Some((whom, error)) = &answered.failed {
+            audit.override_failed(whom, error);
+        }
+        answered.response
+    }
 }

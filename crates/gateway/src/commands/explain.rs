@@ -58,7 +58,7 @@ pub(super) struct Question {
 
 /// Prints the route, client, limits and keys of the request.
 pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
-    let (settings, _) = super::load(config)?;
+    let (mut settings, _) = super::load(config)?;
     let certificate = match &question.client_cert {
         None => None,
         Some(file) => Some(ClientCertificate::read(file).map_err(Failure::usage)?),
@@ -67,6 +67,7 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
         None => Overriding::default(),
         Some(url) => Overriding::ask(&question.token.ports(std::slice::from_ref(url), config)?)?,
     };
+    overriding.set_numbers(&mut settings);
     super::print(&explain(&settings, question, certificate, &overriding));
     Ok(())
 }
@@ -243,6 +244,9 @@ pub(super) fn explain(
                 charge.redis_key(prefix)
             },
         );
+        if Arc::ptr_eq(limit, &rule.limit) {
+            overriding.explain_limit(&mut text, limit.name());
+        }
     }
     text
 }

@@ -1,13 +1,16 @@
-//! `tidegate limit`: shows and resets budgets of one limit of a running gateway, and lists the limit's keys.
+//! `tidegate limit`: shows and resets budgets of one limit of a running gateway, lists the limit's keys, and sets other numbers for it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use http::Method;
+use tidegate_overrides::api::Wanted;
 use tidegate_status::limit::LimitReport;
 use tidegate_top::{escaped, limit_table};
 
 use crate::remote::Failure;
+use crate::remote::change::Change;
 use crate::remote::port::{self, AdminPort, Call, Target};
 
 /// The number of keys after which `keys` stops, and prints the cursor of the next keys.
@@ -22,6 +25,11 @@ pub(crate) struct Question {
     name: String,
     /// The action.
     task: Task,
+    /// The limit's numbers, after `set`, such as 'capacity: 500, refill: 100/s'.
+    #[arg(required_if_eq("task", "set"))]
+    numbers: Option<String>,
+    #[command(flatten)]
+    change: Change,
     /// The client, such as api_key:NAME, user_id:ID, client_cert:NAME or an address.
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
@@ -76,6 +84,10 @@ enum Task {
     Reset,
     /// Prints keys of the limit, each with its units.
     Keys,
+    /// Gives the limit other numbers, on all gateways.
+    Set,
+    /// Gives the limit the numbers of the configuration again.
+    Clear,
 }
 
 /// Calls the gateway at `--admin`, or the gateway of this configuration, and prints its answer.
@@ -93,6 +105,8 @@ pub(crate) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
             port::ask(&port, call)?
         }
         Task::Keys => question.keys(&port)?,
+        Task::Set => return question.set(&port),
+        Task::Clear => return question.change.clear(&port, &question.subject()),
     };
     let text = match question.json {
         true => serde_json::to_string_pretty(&report).map_err(Failure::failed)? + "\n",
@@ -136,17 +150,39 @@ impl Question {
             query.extend_pairs(pairs.iter().map(|pair| ("per", format!("{kind}:{pair}"))));
         }
         let query = query.finish();
-        let unfit = match self.task {
-            Task::Keys if !query.is_empty() => Some("a value of a request"),
-            Task::Show | Task::Reset if self.cursor.is_some() => Some("--cursor"),
-            _ => None,
-        };
-        match unfit {
+        let (sets, is_keys) = (self.task == Task::Set, self.task == Task::Keys);
+        let changes = sets || self.task == Task::Clear;
+        let unfit = [
+            (
+                "a value of a request",
+                !query.is_empty() && (is_keys || changes),
+            ),
+            ("--cursor", self.cursor.is_some() && !is_keys),
+            ("--json", self.json && changes),
+            ("another value", self.numbers.is_some() && !sets),
+        ];
+        let unfit = unfit.into_iter().find(|(_, is_unfit)| *is_unfit);
+        let unfit = unfit.map(|(argument, _)| argument);
+        match unfit.or_else(|| self.change.unfit(sets, changes)) {
             Some(what) => Err(Failure::usage(format!(
                 "{what} has no effect with this action; see tidegate limit --help"
             ))),
             None => Ok(query),
         }
+    }
+
+    /// Returns the name of the limit's override.
+    fn subject(&self) -> String {
+        format!("limit:{}", self.name)
+    }
+
+    /// Sets an override with the limit's numbers.
+    fn set(&self, port: &AdminPort) -> Result<(), Failure> {
+        let reason = self.change.reason.clone().unwrap_or_default();
+        let mut wanted = Wanted::new(None, None, self.change.lasting.clone(), reason);
+        let numbers = self.numbers.clone().unwrap_or_default();
+        wanted.limits = Some(BTreeMap::from([(self.name.clone(), numbers)]));
+        self.change.set(port, &self.subject(), &wanted)
     }
 
     /// Returns the path and query of a call.

@@ -1,10 +1,12 @@
 //! Commands that call running gateways through their admin ports.
 //!
 //! - `address` is the address of an admin port.
+//! - `change` is a change of one override.
 //! - `port` sends one call to an admin port, with the port's token.
 //! - `client`, `health`, `limit`, `overrides`, `top` and `why` are the commands.
 
 mod address;
+pub(crate) mod change;
 pub(crate) mod client;
 mod failure;
 pub(crate) mod health;

@@ -12,7 +12,7 @@ use tidegate_status::{shown, shown_json};
 use tidegate_top::escaped;
 
 use crate::remote::Failure;
-use crate::remote::client::note;
+use crate::remote::change::note;
 use crate::remote::port::{self, AdminPort, Call, Target};
 
 /// The most overrides that one call sets.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::Request;
 use tidegate_identity::{Caller, Client, ClientPlan, ClientSource, Clients, UnknownClient};
+use tidegate_overrides::LimitNumbers;
 use tidegate_status::client::{
     Decides, KeyUse, KnownHere, LastSaid, Overridden, Report, Standing, Unlisted,
 };
@@ -24,6 +25,8 @@ pub(crate) struct Budgets {
     pub(crate) hasher: Hasher,
     pub(crate) store: Store,
     pub(crate) overrides: Overrides,
+    /// The numbers that overrides give to limits.
+    pub(crate) numbers: LimitNumbers,
 }
 
 /// The reason why the budgets of a client cannot be shown or reset.

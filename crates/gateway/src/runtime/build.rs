@@ -51,13 +51,20 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Makes every part that `settings` needs. Reuses parts of the previous snapshot `before`: the keys of tokens, unchanged upstreams and
-    /// tracing, and the times of the last uses of API keys.
+    /// Makes every part that `settings` needs, with the numbers that overrides give to limits. Reuses parts of the previous snapshot
+    /// `before`: the keys of tokens, unchanged upstreams and tracing, and the times of the last uses of API keys.
     pub(crate) fn snapshot(
         &self,
-        settings: Settings,
+        loaded: Arc<Settings>,
         before: Option<&Snapshot>,
     ) -> Result<Snapshot, StartError> {
+        let mut settings = Settings::clone(&loaded);
+        let numbers = self.overrides.limits.borrow().clone();
+        let texts = numbers.iter().map(|(name, text)| (&**name, &**text));
+        for reason in settings.set_numbers(texts) {
+            tracing::warn!(reason, "the override of a limit has no effect");
+        }
+        let same = before.filter(|before| Arc::ptr_eq(&before.settings, &loaded));
         let limit_keys = LimitKeys::of(&settings);
         let fixed = fixed::fingerprints(&settings);
         let (names, door_name) = listener_names(&settings);
@@ -74,7 +81,8 @@ impl Runtime {
             plans: settings.plans,
             numbers: settings.numbers,
         };
-        if let Some(before) = before {
+        // The same settings have the same table of keys, which a file may change at this moment.
+        if let (Some(before), None) = (before, same) {
             settings.clients.take_key_uses(&before.stack.clients);
         }
         let metrics = &self.metrics;
@@ -95,6 +103,7 @@ impl Runtime {
             hasher: self.hasher.clone(),
             store: self.store.clone(),
             overrides,
+            numbers,
         };
         let limits = budgets.limits();
         let limits: HashSet<_> = limits.iter().map(|limit| limit.id()).collect();
@@ -174,7 +183,8 @@ impl Runtime {
             limit_keys,
             fixed,
             version: settings.version,
-            since: Timestamp::now(),
+            since: same.map_or_else(Timestamp::now, |before| before.since),
+            settings: loaded,
         })
     }
 

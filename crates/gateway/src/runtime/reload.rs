@@ -98,7 +98,7 @@ impl Reloader {
         let parts = self.0.clone();
         let loaded = tokio::task::spawn_blocking(move || load(&parts.fixed)).await;
         let outcome = match loaded {
-            Ok(Ok((settings, warnings))) => match self.0.apply(settings).await {
+            Ok(Ok((settings, warnings))) => match self.0.apply(Arc::new(settings)).await {
                 Ok(new) => {
                     // Dropping the previous set ends the watches of the old settings.
                     *watches = new;
@@ -112,10 +112,32 @@ impl Reloader {
         self.0.runtime.metrics.reloads().ended(outcome.is_ok());
         outcome
     }
+
+    /// Applies the numbers that overrides give to limits, if they have changed since the last time, as soon as the gateway runs. The
+    /// settings stay, and the state of the limits stays, as at a reload.
+    pub(crate) async fn apply_numbers(&self) {
+        let mut watches = self.0.watches.lock().await;
+        let before = self.0.current.load_full();
+        if before.budgets.numbers == *self.0.runtime.overrides.limits.borrow() {
+            return;
+        }
+        match self.0.apply(before.settings.clone()).await {
+            Ok(new) => *watches = new,
+            Err(error) => tracing::error!(%error, "the overrides of limits could not be applied"),
+        }
+    }
+
+    /// Applies the numbers of overrides whenever they change, until the future is dropped.
+    pub(crate) async fn keep_numbers(&self) {
+        let mut limits = self.0.runtime.overrides.limits.clone();
+        while limits.changed().await.is_ok() {
+            self.apply_numbers().await;
+        }
+    }
 }
 
 impl Parts {
-    async fn apply(&self, settings: Settings) -> Result<JoinSet<()>, StartError> {
+    async fn apply(&self, settings: Arc<Settings>) -> Result<JoinSet<()>, StartError> {
         let before = self.current.load_full();
         let max_connections = settings.max_connections;
         let (mut names, decisions) = listener_names(&settings);

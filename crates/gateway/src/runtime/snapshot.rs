@@ -23,7 +23,7 @@ use crate::request::health::Health;
 use crate::request::problem::Problem;
 use crate::request::record::Ended;
 use crate::stack::{Begun, Stack};
-use tidegate_config::{AdminSettings, DenyFile, KeyFile};
+use tidegate_config::{AdminSettings, DenyFile, KeyFile, Settings};
 use tidegate_net::tls::ShownCertificate;
 use tidegate_server::{
     ClientBody, ConnectionInfo, ConnectionSettings, Dropped, ListenerName, RefusedHead,
@@ -66,6 +66,8 @@ pub(crate) struct Snapshot {
     /// The version of the configuration. The same text has the same version.
     pub(crate) version: String,
     pub(crate) since: Timestamp,
+    /// The settings as they were loaded, with the numbers of the configuration.
+    pub(crate) settings: Arc<Settings>,
 }
 
 impl Snapshot {

@@ -3,6 +3,7 @@
 mod audit;
 mod bounds;
 mod commands;
+mod limits;
 mod numbers;
 mod precedence;
 mod shared;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::micros;
-use tidegate_identity::ListedClient;
 use tidegate_redis::CallError;
 
 use super::{Overrides, Unseen};
+use crate::name::Subject;
 use crate::redis::{BATCH, Page, RedisTable};
 
 /// The state of Redis at the last read.
@@ -123,7 +123,7 @@ impl Overrides {
     async fn give_back(
         self: &Arc<Self>,
         redis: &RedisTable,
-        seen: &HashMap<ListedClient, bool>,
+        seen: &HashMap<Subject, bool>,
         first: &Page,
         was_away: bool,
         unseen: &mut Unseen,

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
-use tidegate_identity::ListedClient;
 use tidegate_tower::problem;
 
 use crate::api::Shown;
 use crate::change::Outcome;
 use crate::figures::Kept;
+use crate::name::Subject;
 use crate::setting::Override;
 
 /// The reason that an answer gives for a refused change if [`why`] returns `None`.
@@ -25,12 +25,12 @@ pub(super) fn bad(detail: impl Display) -> Refusal {
     Box::new(problem(StatusCode::BAD_REQUEST, "bad_override", &detail))
 }
 
-pub(super) fn none(subject: &ListedClient) -> Refusal {
+pub(super) fn none(subject: &Subject) -> Refusal {
     let detail = format!("No override is in force for {subject}.");
     Box::new(problem(StatusCode::NOT_FOUND, "no_override", &detail))
 }
 
-pub(super) fn refused(subject: &ListedClient, outcome: Option<&Outcome>) -> Refusal {
+pub(super) fn refused(subject: &Subject, outcome: Option<&Outcome>) -> Refusal {
     let Some((status, code, detail)) = outcome.and_then(why) else {
         return none(subject);
     };

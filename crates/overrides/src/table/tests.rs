@@ -2,9 +2,9 @@ use tidegate_tower::OverrideAction;
 
 use super::*;
 use crate::change::{Expected, Intent, Wish};
-use crate::name::read_name;
+use crate::name::{Subject, read_name};
 
-fn subject(name: &str) -> ListedClient {
+fn subject(name: &str) -> Subject {
     read_name(name, 64).unwrap()
 }
 

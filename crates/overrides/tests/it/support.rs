@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidegate_identity::ListedClient;
 use tidegate_overrides::{
     Change, Clearing, Ends, Expected, Intent, Listener, Outcome, Override, Overrides, Previous,
-    Setting, Timing, Wish, read_name,
+    Setting, Subject, Timing, Wish, read_name,
 };
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::{RedisProxy, RedisServer, Reply};
@@ -132,7 +131,7 @@ pub(crate) async fn keeping_at(url: &str) -> Keeping {
     }
 }
 
-pub(crate) fn subject(name: &str) -> ListedClient {
+pub(crate) fn subject(name: &str) -> Subject {
     read_name(name, 64).unwrap()
 }
 

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_identity::ListedClient;
-use tidegate_overrides::{Change, Listener, Override, Overrides, Timing};
+use tidegate_overrides::{Change, Listener, Override, Overrides, Subject, Timing};
 use tidegate_redis::{Scripts, Shards};
 use tidegate_testkit::{RedisProxy, RedisSentinels, RedisServer};
 use tokio::sync::watch;
@@ -33,7 +32,7 @@ const FORGETFUL: Timing = Timing {
 
 /// The overrides that requests meet, by subject.
 #[derive(Clone, Default)]
-struct Enforced(Arc<Mutex<HashMap<ListedClient, Entry>>>);
+struct Enforced(Arc<Mutex<HashMap<Subject, Entry>>>);
 
 impl Listener for Enforced {
     fn changed(&self, _: &[Change], _: bool, in_force: &mut dyn Iterator<Item = Override>) {
@@ -123,7 +122,7 @@ async fn keep(overrides: Arc<Overrides>, mut is_paused: watch::Receiver<bool>) {
 
 impl Gateway {
     /// Returns the override that requests meet.
-    pub(crate) fn enforced(&self, subject: &ListedClient) -> Option<Entry> {
+    pub(crate) fn enforced(&self, subject: &Subject) -> Option<Entry> {
         self.enforced.0.lock().unwrap().get(subject).copied()
     }
 

@@ -8,7 +8,7 @@ use tidegate_testkit::trials::{Dice, Name};
 use crate::case::{Case, Change, Condition, Ends, Extra, Fault, Mishap, Work};
 
 /// The number of names that changes are about.
-pub(crate) const SUBJECTS: usize = 3;
+pub(crate) const SUBJECTS: usize = 4;
 
 /// The servers of a case, and their clock.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Micros;
-use tidegate_identity::ListedClient;
 use tidegate_overrides::{
-    Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Wish, read_name,
+    Clearing, Expected, Intent, Outcome, Override, Previous, Setting, Subject, Wish, read_name,
 };
 use tidegate_testkit::trials::{Servers, stalls};
 use tidegate_tower::{OverrideAction, SetNumbers};
@@ -201,8 +200,8 @@ fn look(gateway: &Gateway) -> Look {
     }
 }
 
-fn subject(nth: usize) -> ListedClient {
-    let names = ["api_key:acme", "user_id:42", "203.0.113.0/24"];
+fn subject(nth: usize) -> Subject {
+    let names = ["api_key:acme", "user_id:42", "203.0.113.0/24", "limit:it"];
     read_name(names[nth], 64).unwrap()
 }
 

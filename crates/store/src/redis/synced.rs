@@ -4,9 +4,10 @@
 //! request of a key does not wait, but starts an exchange at once. If a due exchange fails, each limit's `on_failure` decides until the
 //! next answer. The gateway counts meanwhile, and sends Redis the counts when Redis answers again.
 //!
-//! - [`entry`]: the [`Tally`] of one key, and when its exchange is due; [`table`]: all keys
+//! - [`entry`]: the [`Tally`] of one key, and when its exchange is due; [`due`]: the keys that are due; [`table`]: all keys
 //! - [`limits`]: the overshoot of limits; [`exchange`]: the calls to Redis
 
+mod due;
 mod entry;
 mod exchange;
 mod limits;
@@ -37,7 +38,6 @@ pub(super) struct Synced {
     access: Access,
     gateways: Arc<Gateways>,
     table: Table,
-    every: Duration,
     // The number of the next call.
     next: AtomicU64,
     exchanges: AtomicU64,
@@ -101,19 +101,18 @@ pub struct Overshoot {
 }
 
 impl Synced {
-    /// Creates empty counts. The counts are exchanged at the interval `every`, a millisecond at least, under the ID `gateway`.
+    /// Creates empty counts. The counts are exchanged under the ID `gateway`. `every`, a
+    /// millisecond at least, is the interval of a limit that has no interval itself.
     pub(super) fn new(
         access: Access,
         gateways: Arc<Gateways>,
         every: Duration,
         gateway: &Arc<String>,
     ) -> Self {
-        let every = every.max(Duration::from_millis(1));
         Self {
             access,
             gateways,
-            table: Table::new(MAX_KEYS, every, gateway),
-            every,
+            table: Table::new(MAX_KEYS, every.max(Duration::from_millis(1)), gateway),
             next: AtomicU64::new(1),
             exchanges: AtomicU64::new(0),
             failures: AtomicU64::new(0),

@@ -179,6 +179,50 @@ async fn a_reset_gives_everybody_the_full_quota() {
     }
 }
 
+/// Two limits at one gateway, and each keeps to its own interval; also after a reload that changes it.
+#[tokio::test]
+async fn each_limit_is_exchanged_at_its_own_interval() {
+    const SELDOM: Duration = Duration::from_secs(60);
+    let server = RedisServer::start().await;
+    for (of_store, own) in [(SELDOM, OFTEN), (OFTEN, SELDOM)] {
+        let gateway = Gateway::start(&server.url(), of_store).await;
+        for limit in &synced(10) {
+            let (stored, own) = (limit.clone(), limit.clone().synced_every(own));
+            let key = of_store.as_millis() as u64;
+            let [stored, own] = [charge(&stored, key, 1), charge(&own, key + 1, 1)];
+            let (often, seldom) = match of_store == OFTEN {
+                true => (stored, own),
+                false => (own, stored),
+            };
+            for it in [often, seldom] {
+                // The first request of a key starts an exchange at once.
+                assert!(gateway.admits(&[it]).await);
+                leaves(&gateway, it, 9).await;
+            }
+            for it in [seldom, often] {
+                assert!(gateway.admits(&[it]).await);
+            }
+            leaves(&gateway, often, 8).await;
+            assert_eq!(gateway.left_in_redis(seldom).await, Some(9));
+            // With another interval a key is exchanged at once, then at the turns of this interval.
+            let [sooner, later] = [OFTEN, SELDOM].map(|every| limit.clone().synced_every(every));
+            let [sooner, later] =
+                [(&sooner, seldom), (&later, often)].map(|(limit, it)| Charge { limit, ..it });
+            for left in [7, 6] {
+                assert!(gateway.admits(&[sooner]).await);
+                leaves(&gateway, sooner, left).await;
+            }
+            assert!(gateway.admits(&[later]).await);
+            leaves(&gateway, later, 7).await;
+            for it in [later, sooner] {
+                assert!(gateway.admits(&[it]).await);
+            }
+            leaves(&gateway, sooner, 5).await;
+            assert_eq!(gateway.left_in_redis(later).await, Some(7));
+        }
+    }
+}
+
 #[tokio::test]
 async fn who_finds_no_place_is_decided_by_redis() {
     let server = RedisServer::start().await;

@@ -110,7 +110,7 @@ impl Fleet {
             timeout: TIMEOUT,
             key_prefix: self.key_prefix.clone(),
             gateways: self.gateways,
-            sync_every: SYNC_EVERY,
+            sync_every: Duration::from_secs(10),
             remember_refusals,
         };
         RedisStore::connect(options).await.unwrap()

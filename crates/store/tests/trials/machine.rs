@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::calm;
 use crate::case::{Case, Change, LimitCase, Mishap, Work};
 use crate::faults;
-use crate::gateway::{Fleet, Gateway, TIMEOUT, UNSEEN};
+use crate::gateway::{Fleet, Gateway, SYNC_EVERY, TIMEOUT, UNSEEN};
 use crate::history::{
     self, Count, End, History, Judged, Leeway, Look, Loss, Request, Reset, Return, Said, Span,
     Step, Trouble,
@@ -328,7 +328,10 @@ impl Trial {
 /// A limit with the numbers of one plan. The first plan uses the limit's own budget.
 pub(crate) fn limit_of(nth: usize, case: &LimitCase, plan: usize, numbers: Numbers) -> Arc<Limit> {
     let quota = numbers.quota(case.kind, case.window);
+    // Limits differ in their interval, and the store's is too long for the promises.
+    let every = SYNC_EVERY / if nth.is_multiple_of(2) { 1 } else { 2 };
     let mut limit = Limit::new(format!("l{nth}"), quota, case.on_failure).in_mode(case.mode);
+    limit = limit.synced_every(every);
     if plan > 0 {
         limit = limit.of_plan(&format!("p{plan}"));
     }

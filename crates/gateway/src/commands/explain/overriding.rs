@@ -3,9 +3,10 @@
 use crate::remote::Failure;
 use crate::remote::overrides;
 use crate::remote::port::AdminPort;
+use tidegate_config::Settings;
 use tidegate_identity::Caller;
 use tidegate_overrides::api::Shown;
-use tidegate_overrides::read_name;
+use tidegate_overrides::{Subject, read_name};
 use tidegate_status::shown;
 use tidegate_tower::{OverrideTable, Overrides};
 
@@ -25,11 +26,33 @@ impl Overriding {
         }
         let entries = overriding.shown.iter().filter_map(|it| {
             // Names in this list are already normalized, so the prefix of 128 bits leaves addresses unchanged.
-            let client = read_name(&it.name, 128).ok()?;
-            Some((client, it.effect()?))
+            match read_name(&it.name, 128).ok()? {
+                Subject::Client(client) => Some((client, it.effect()?)),
+                Subject::Limit(_) => None,
+            }
         });
         overriding.table.replace(entries);
         Ok(overriding)
+    }
+
+    /// Gives limits the numbers of their overrides.
+    pub(super) fn set_numbers(&self, settings: &mut Settings) {
+        let limits = self.shown.iter().filter_map(|it| {
+            let name = it.name.strip_prefix("limit:")?;
+            Some((name, &**it.limits.as_ref()?.get(name)?))
+        });
+        // Numbers that the configuration cannot use have no effect on gateways either.
+        settings.set_numbers(limits);
+    }
+
+    /// Writes the override that sets the numbers of a limit, if there is one.
+    pub(super) fn explain_limit(&self, text: &mut String, limit: &str) {
+        let name = format!("limit:{limit}");
+        if let Some(entry) = self.shown.iter().find(|it| it.name == name) {
+            let line = format!("  set:    by the override {name}{}", why(entry));
+            text.extend(line.chars().map(shown));
+            text.push('\n');
+        }
     }
 
     /// Returns the table in which the override for the explained request is looked up.
@@ -43,13 +66,18 @@ impl Overriding {
             return;
         };
         let entry = self.shown.iter().find(|it| it.name == *name);
-        let why = entry.map(|it| match &*it.reason {
-            "" => format!(", until {}", it.until),
-            reason => format!(", until {}: {reason}", it.until),
-        });
+        let why = entry.map(why);
         let line = format!("override: {action}, for {name}{}", why.unwrap_or_default());
         // Escaped, because a name or a reason may contain characters that reverse the direction of text.
         text.extend(line.chars().map(shown));
         text.push('\n');
+    }
+}
+
+/// Returns the end and the reason of an override.
+fn why(it: &Shown) -> String {
+    match &*it.reason {
+        "" => format!(", until {}", it.until),
+        reason => format!(", until {}: {reason}", it.until),
     }
 }

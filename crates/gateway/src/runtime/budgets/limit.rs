@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidegate_doors::Check;
 use tidegate_identity::Caller;
+use tidegate_status::client::Overridden;
 use tidegate_status::limit::{LimitBudget, LimitReport, Windows};
 use tidegate_store::{Charge, Counts, Cursor, Key, Limit, Outlook, StoreError};
 use tidegate_tower::{Per, Policy, Rule};
@@ -99,6 +100,15 @@ impl Budgets {
         });
         let report = self.limit_report(rule, budgets.collect(), page.next);
         Ok(report.await?)
+    }
+
+    /// Returns the override that gives a limit other numbers.
+    fn overridden(&self, name: &str) -> Option<Overridden> {
+        let numbers = self.numbers.get(name)?;
+        Some(Overridden {
+            by: format!("limit:{name}"),
+            does: format!("set {name} '{numbers}'"),
+        })
     }
 
     /// Returns the rules of a limit, each with its policy.
@@ -191,6 +201,7 @@ impl Budgets {
             limit: rule.limit.name().to_owned(),
             algorithm: rule.limit.quota().algorithm().to_owned(),
             per: words(&rule.per),
+            overridden: self.overridden(rule.limit.name()),
             budgets: read.into_iter().flatten().collect(),
             next: next.map(|next| next.to_string()),
         })

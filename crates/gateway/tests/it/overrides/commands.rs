@@ -230,10 +230,20 @@ async fn explain_says_which_override_holds() {
         out.contains("answer:   403, for an override blocks 127.0.0.0/8"),
         "{out}"
     );
+    clear(admin, "user_id:42").await;
+    clear(admin, "127.0.0.0%2F8").await;
+    let limits = json!({ "limits": { "it": "limit: 6, window: 31d" }, "for": "never" });
+    set(admin, "limit:it", limits).await;
+    let out = explain(&from).await;
+    assert!(
+        out.contains("quota:  limit 6, window 31d")
+            && out.contains("\n  set:    by the override limit:it, until never\n"),
+        "{out}"
+    );
+    set(admin, "user_id:42", exempt()).await;
     // Under `deny` no override holds.
     let yaml = std::fs::read_to_string(file).unwrap();
     std::fs::write(file, format!("deny: [\"user_id:42\"]\n{yaml}")).unwrap();
-    clear(admin, "127.0.0.0%2F8").await;
     let out = explain(&from).await;
     assert!(!out.contains("override"), "{out}");
     assert!(out.contains("answer:   403"), "{out}");

@@ -17,7 +17,7 @@ const REFUSES_FOR: Duration = Duration::from_secs(1);
 pub(super) enum Due {
     /// At the next attempt, because the last exchange failed.
     Retry,
-    /// At the next interval.
+    /// At the next turn of its interval.
     Turn,
     /// At once.
     Now,
@@ -33,6 +33,8 @@ pub(super) struct Entry {
     widest: Quota,
     // The value of `widest` when the last call was sent.
     call_quota: Quota,
+    /// The interval of its exchanges.
+    pub(super) every: Duration,
     /// Whether the last exchange failed.
     pub(super) is_silent: bool,
     /// Whether a call is under way.
@@ -60,12 +62,13 @@ pub(super) struct Telling {
 }
 
 impl Entry {
-    pub(super) fn new(tally: Tally, quota: Quota, limit: Arc<Watched>) -> Self {
+    pub(super) fn new(tally: Tally, quota: Quota, every: Duration, limit: Arc<Watched>) -> Self {
         Self {
             tally,
             quota,
             widest: quota,
             call_quota: quota,
+            every,
             is_silent: false,
             is_under_way: false,
             due: None,
@@ -83,9 +86,9 @@ impl Entry {
         }
     }
 
-    /// Whether the counts of other gateways are older than `every`, and no exchange is due or under way.
-    pub(super) fn is_old(&self, every: Duration, now: Instant) -> bool {
-        let is_old = self.age(now).is_none_or(|age| age > every);
+    /// Whether the counts of other gateways are older than the interval, and no exchange is due or under way.
+    pub(super) fn is_old(&self, now: Instant) -> bool {
+        let is_old = self.age(now).is_none_or(|age| age > self.every);
         is_old && self.due.is_none() && !self.is_under_way
     }
 

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::Synced;
+use super::due::Turns;
 use super::entry::{Due, Telling};
 use crate::charge::{key_of, notes_key};
 use crate::redis::script::caller::Caller;
@@ -56,28 +57,30 @@ struct Calls {
 impl Synced {
     /// Runs [`RedisStore::keep_synced`](crate::RedisStore::keep_synced).
     pub(in crate::redis) async fn keep(&self) {
-        let every = |period| {
-            let mut every = tokio::time::interval(period);
-            every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            every
-        };
-        let (mut turn, mut retry) = (every(self.every), every(RETRY));
+        let mut turns = Turns::default();
+        let mut retry = tokio::time::interval(RETRY);
+        retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut calls = Calls::default();
         loop {
-            let due = tokio::select! {
+            let (due, every) = tokio::select! {
                 Some(ended) = calls.under_way.join_next() => {
                     self.ended(ended);
                     self.send(&mut calls);
                     continue;
                 }
-                () = self.table.urgent() => Due::Now,
-                _ = turn.tick() => Due::Turn,
+                () = self.table.urgent() => (Due::Now, Duration::ZERO),
+                every = turns.next() => (Due::Turn, every),
                 _ = retry.tick() => {
                     self.sweep();
-                    Due::Retry
+                    (Due::Retry, Duration::ZERO)
                 }
             };
-            calls.waiting.extend(self.batches(self.table.take(due)));
+            // A new interval comes with a key that is due at once.
+            if due != Due::Turn {
+                turns.keep(&self.table.intervals());
+            }
+            let tellings = self.table.take(due, every);
+            calls.waiting.extend(self.batches(tellings));
             self.send(&mut calls);
         }
     }

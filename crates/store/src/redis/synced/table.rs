@@ -2,8 +2,8 @@
 //!
 //! The table is bounded. A key is dropped when the counts of this gateway can no longer affect a decision. This module makes no calls.
 
-use std::collections::HashMap;
 use std::collections::hash_map;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use tidegate_core::{Micros, Tally, TallyTotals};
 use tokio::sync::Notify;
 
 use super::SyncedUse;
+use super::due::DueKeys;
 use super::entry::{Due, Entry, Telling};
 use super::limits::Limits;
 use crate::charge::LimitKey;
@@ -27,6 +28,7 @@ pub(super) struct Table {
     rows: Sharded<Row>,
     // The most keys in each row.
     capacity: usize,
+    // The interval of a limit that has no interval itself.
     every: Duration,
     limits: Limits,
     // Notified if the exchange of a key is due at once.
@@ -39,9 +41,7 @@ struct Row {
     // The ID under which Redis stores the counts of these keys. The ID and the tallies change together, under the row's lock.
     gateway: Arc<String>,
     entries: HashMap<LimitKey, Entry, RandomState>,
-    // The keys whose exchange is due, by [`Due`]. A key may be listed twice, or no longer be due. The entry of the key decides whether it
-    // is due.
-    due: [Vec<LimitKey>; 3],
+    due: DueKeys,
 }
 
 impl Table {
@@ -51,7 +51,7 @@ impl Table {
             rows: Sharded::new(ROWS, || Row {
                 gateway: gateway.clone(),
                 entries: HashMap::default(),
-                due: Default::default(),
+                due: DueKeys::default(),
             }),
             capacity: max_keys.div_ceil(ROWS),
             every,
@@ -72,6 +72,7 @@ impl Table {
         act: impl FnOnce(&mut Entry) -> (T, bool),
     ) -> Option<T> {
         let (key, quota) = (charge.limit_key(), charge.limit.quota());
+        let every = charge.limit.sync_every().unwrap_or(self.every);
         let row = &mut *self.rows.lock(&key);
         let is_full = row.entries.len() >= self.capacity;
         let entry = match row.entries.entry(key) {
@@ -79,18 +80,24 @@ impl Table {
             hash_map::Entry::Vacant(_) if is_full => return None,
             hash_map::Entry::Vacant(place) => {
                 let limit = self.limits.get(key.limit, charge.limit);
-                place.insert(Entry::new(Tally::of(quota, now)?, *quota, limit))
+                row.due.begin(every);
+                place.insert(Entry::new(Tally::of(quota, now)?, *quota, every, limit))
             }
         };
         entry.note_quota(quota);
+        let is_moved = entry.every != every;
+        if is_moved {
+            entry.every = every;
+            row.due.begin(every);
+        }
         let moment = Instant::now();
-        let is_old = entry.is_old(self.every, moment);
+        let is_old = entry.is_old(moment);
         if is_old {
             entry.is_silent |= fails();
         }
         let (done, refused) = act(entry);
         let due = match entry.due_after(refused, moment) {
-            Due::Turn if is_old => Due::Now,
+            Due::Turn if is_old || is_moved => Due::Now,
             due => due,
         };
         self.list(entry, &mut row.due, key, due, moment);
@@ -153,13 +160,13 @@ impl Table {
         self.urgent.notified().await;
     }
 
-    /// Begins the exchange of all keys that are due, and returns their counts.
-    pub(super) fn take(&self, due: Due) -> Vec<Telling> {
+    /// Begins the exchange of all keys that are due, and returns their counts. `every` is the interval whose turn it is, for [`Due::Turn`].
+    pub(super) fn take(&self, due: Due, every: Duration) -> Vec<Telling> {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {
             let row = &mut *row;
-            for key in row.due[due as usize].drain(..) {
-                // A key with a call under way is due again when the call is over.
+            for key in row.due.of(due, every).drain(..) {
+                // A key with a call under way is due again when the call is over. A key that changed its interval is in another list, too.
                 if let Some(entry) = row.entries.get_mut(&key)
                     && entry.due == Some(due)
                     && !entry.is_under_way
@@ -169,6 +176,15 @@ impl Table {
             }
         }
         tellings
+    }
+
+    /// Returns the intervals of all keys.
+    pub(super) fn intervals(&self) -> BTreeSet<Duration> {
+        let mut intervals = BTreeSet::new();
+        for row in self.rows.all() {
+            intervals.extend(row.due.intervals());
+        }
+        intervals
     }
 
     /// Returns the counts of all keys whose newest counts Redis lacks, and marks their exchanges as under way. Keys with a call under way
@@ -207,6 +223,9 @@ impl Table {
         if row.entries.capacity() > 4 * row.entries.len().max(64) {
             row.entries.shrink_to(2 * row.entries.len());
         }
+        let entries = &row.entries;
+        row.due
+            .retain(|every| entries.values().any(|entry| entry.every == every));
     }
 
     /// Returns the number of keys, their longest wait, and the overshoot of limits.
@@ -240,20 +259,13 @@ impl Table {
     }
 
     /// Makes a key due, unless it is due sooner.
-    fn list(
-        &self,
-        entry: &mut Entry,
-        lists: &mut [Vec<LimitKey>; 3],
-        key: LimitKey,
-        due: Due,
-        now: Instant,
-    ) {
+    fn list(&self, entry: &mut Entry, keys: &mut DueKeys, key: LimitKey, due: Due, now: Instant) {
         if entry.due >= Some(due) {
             return;
         }
         entry.due = Some(due);
         entry.waiting.get_or_insert(now);
-        lists[due as usize].push(key);
+        keys.of(due, entry.every).push(key);
         if due == Due::Now {
             self.urgent.notify_one();
         }
