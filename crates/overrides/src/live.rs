@@ -168,7 +168,7 @@ impl Applied {
         let mut tags = HashSet::new();
         for change in changes {
             let client = match &change.subject {
-                // A limit changes as at a reload, and a reload recalls nothing.
+                // The gateway changes the limit as at a reload, without a recall.
                 Subject::Limit(_) => continue,
                 Subject::Client(client) => client,
             };
