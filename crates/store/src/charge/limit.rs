@@ -210,7 +210,7 @@ impl Limit {
         &self.made.id
     }
 
-    /// Returns the hash of the limit's ID. The [`LimitKey`] of every charge contains this hash.
+    /// Returns the hash of the limit's ID. The [`LimitKey`](super::LimitKey) of every charge contains this hash.
     pub(crate) const fn id_hash(&self) -> u64 {
         self.made.hash
     }
