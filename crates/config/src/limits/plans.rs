@@ -197,7 +197,7 @@ pub(crate) fn unused_plans(
 
 /// Returns the rule's limit with this quota, changed by `with`. If the quota equals the limit's own quota, returns the unchanged limit. If
 /// `quota` is `None`, returns `None`: the client is unlimited.
-pub(crate) fn limit_with(
+fn limit_with(
     rule: &Rule,
     quota: Option<Quota>,
     with: impl FnOnce(Limit) -> Limit,

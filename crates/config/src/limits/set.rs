@@ -8,7 +8,7 @@ use tidegate_tower::{NumberReader, Rule};
 
 use crate::check::Check;
 use crate::limits::Rules;
-use crate::limits::plans::{WrittenQuota, limit_with, plan_quota};
+use crate::limits::plans::{WrittenQuota, plan_quota};
 use crate::value::Scalar;
 
 /// Returns the reader of numbers for the limits of a configuration.
@@ -48,6 +48,7 @@ fn read(rule: &Rule, text: &str) -> Result<Option<Arc<Limit>>, Vec<Problem>> {
     let quota = plan_quota(&mut check, "an override", &limit_name, &written, rule, None);
     quota
         .filter(|_| check.problems.is_empty())
-        .map(|quota| limit_with(rule, quota, Limit::of_override))
+        // Also numbers that are equal to the limit's own have a budget of their own, because the limit's own may change at run time.
+        .map(|quota| quota.map(|quota| Arc::new(rule.limit.with_quota(quota).of_override())))
         .ok_or(check.problems)
 }

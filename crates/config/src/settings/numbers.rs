@@ -10,11 +10,11 @@ use super::Settings;
 
 impl Settings {
     /// Gives limits other numbers, in the form of the configuration: pairs of a limit's name and its numbers. Plans with numbers of their
-    /// own keep them. Returns the reason for each limit that cannot have its numbers.
+    /// own keep them. Returns each limit that cannot have its numbers, and the reason.
     pub fn set_numbers<'n>(
         &mut self,
         numbers: impl IntoIterator<Item = (&'n str, &'n str)>,
-    ) -> Vec<String> {
+    ) -> Vec<(&'n str, String)> {
         let (mut changed, mut refused) = (HashMap::new(), Vec::new());
         for (name, text) in numbers {
             let limit = self.limits.iter_mut().find(|limit| limit.name() == name);
@@ -23,8 +23,8 @@ impl Settings {
                     *limit = Arc::new(limit.with_quota(*read.quota()));
                     changed.insert(name, limit.clone());
                 }
-                (_, Ok(_)) => refused.push(format!("`{name}` cannot be unlimited")),
-                (_, Err(reason)) => refused.push(reason),
+                (_, Ok(_)) => refused.push((name, format!("`{name}` cannot be unlimited"))),
+                (_, Err(reason)) => refused.push((name, reason)),
             }
         }
         let routes = self.routes.iter_mut().map(|route| &mut route.policy);

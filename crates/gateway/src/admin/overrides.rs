@@ -91,7 +91,8 @@ impl Change {
         // The gateway that answers applies the numbers of limits first.
         let mut changed = answered.changed.iter();
         if changed.any(|change| matches!(change.subject, Subject::Limit(_))) {
-            reloader.apply_numbers().await;
+            // If this fails, the gateway tries again.
+            let _ = reloader.apply_numbers().await;
         }
         let metrics = snapshot.stack.metrics.overrides();
         metrics.changed("made", answered.changed.len());

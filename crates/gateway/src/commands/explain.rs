@@ -63,7 +63,7 @@ pub(super) fn run(config: &Path, question: &Question) -> Result<(), Failure> {
         None => None,
         Some(file) => Some(ClientCertificate::read(file).map_err(Failure::usage)?),
     };
-    let overriding = match &question.admin {
+    let mut overriding = match &question.admin {
         None => Overriding::default(),
         Some(url) => Overriding::ask(&question.token.ports(std::slice::from_ref(url), config)?)?,
     };

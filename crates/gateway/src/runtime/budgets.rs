@@ -25,7 +25,7 @@ pub(crate) struct Budgets {
     pub(crate) hasher: Hasher,
     pub(crate) store: Store,
     pub(crate) overrides: Overrides,
-    /// The numbers that overrides give to limits.
+    /// The numbers that limits have by overrides.
     pub(crate) numbers: LimitNumbers,
 }
 

@@ -59,10 +59,12 @@ impl Runtime {
         before: Option<&Snapshot>,
     ) -> Result<Snapshot, StartError> {
         let mut settings = Settings::clone(&loaded);
-        let numbers = self.overrides.limits.borrow().clone();
-        let texts = numbers.iter().map(|(name, text)| (&**name, &**text));
-        for reason in settings.set_numbers(texts) {
-            tracing::warn!(reason, "the override of a limit has no effect");
+        let set_numbers = self.overrides.limits.borrow().clone();
+        let mut numbers = set_numbers.clone();
+        let texts = set_numbers.iter().map(|(name, text)| (&**name, &**text));
+        for (limit, reason) in settings.set_numbers(texts) {
+            tracing::warn!(limit, reason, "the override of a limit has no effect");
+            numbers.remove(limit);
         }
         let same = before.filter(|before| Arc::ptr_eq(&before.settings, &loaded));
         let limit_keys = LimitKeys::of(&settings);
@@ -71,10 +73,13 @@ impl Runtime {
         let door_tls = settings.decisions.as_ref();
         let door_tls = door_tls.and_then(|it| it.listener.tls.clone());
         let previous = before.map_or(&[][..], |before| &before.jwks);
-        let mut jwks = Vec::new();
-        for settings in settings.jwks {
-            let set = Jwks::new(settings, previous).map_err(StartError::Authorities)?;
-            jwks.push(Arc::new(set));
+        // The key sets of the same settings are still watched.
+        let mut jwks = same.map_or_else(Vec::new, |before| before.jwks.clone());
+        if same.is_none() {
+            for settings in settings.jwks {
+                let set = Jwks::new(settings, previous).map_err(StartError::Authorities)?;
+                jwks.push(Arc::new(set));
+            }
         }
         let overrides = Overrides {
             table: self.overrides.table.clone(),
@@ -185,6 +190,7 @@ impl Runtime {
             version: settings.version,
             since: same.map_or_else(Timestamp::now, |before| before.since),
             settings: loaded,
+            set_numbers,
         })
     }
 

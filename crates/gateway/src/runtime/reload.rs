@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::background::load_synced;
 use super::build::Runtime;
@@ -16,6 +18,9 @@ use tidegate_config::{ConfigError, Fixed, Settings, Warning};
 use tidegate_net::descriptors;
 use tidegate_server::{Listener, ListenerName, Server};
 use tidegate_store::{Limit, Mode};
+
+/// The time between two attempts to apply the numbers of overrides.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A handle that applies new settings. Clones belong to the same gateway.
 #[derive(Clone, Debug)]
@@ -99,9 +104,9 @@ impl Reloader {
         let loaded = tokio::task::spawn_blocking(move || load(&parts.fixed)).await;
         let outcome = match loaded {
             Ok(Ok((settings, warnings))) => match self.0.apply(Arc::new(settings)).await {
-                Ok(new) => {
+                Ok(next) => {
                     // Dropping the previous set ends the watches of the old settings.
-                    *watches = new;
+                    *watches = next.watch(&self.0.runtime.metrics);
                     Ok(warnings)
                 }
                 Err(error) => Err(ReloadError::Start(error)),
@@ -114,30 +119,33 @@ impl Reloader {
     }
 
     /// Applies the numbers that overrides give to limits, if they have changed since the last time, as soon as the gateway runs. The
-    /// settings stay, and the state of the limits stays, as at a reload.
-    pub(crate) async fn apply_numbers(&self) {
-        let mut watches = self.0.watches.lock().await;
+    /// settings and their watches stay, and the state of the limits stays, as at a reload. Logs an error, and returns false.
+    pub(crate) async fn apply_numbers(&self) -> bool {
+        let _watches = self.0.watches.lock().await;
         let before = self.0.current.load_full();
-        if before.budgets.numbers == *self.0.runtime.overrides.limits.borrow() {
-            return;
+        if before.set_numbers == *self.0.runtime.overrides.limits.borrow() {
+            return true;
         }
-        match self.0.apply(before.settings.clone()).await {
-            Ok(new) => *watches = new,
-            Err(error) => tracing::error!(%error, "the overrides of limits could not be applied"),
+        let applied = self.0.apply(before.settings.clone()).await;
+        if let Err(error) = &applied {
+            tracing::error!(%error, "the overrides of limits could not be applied; the gateway tries again");
         }
+        applied.is_ok()
     }
 
     /// Applies the numbers of overrides whenever they change, until the future is dropped.
     pub(crate) async fn keep_numbers(&self) {
         let mut limits = self.0.runtime.overrides.limits.clone();
         while limits.changed().await.is_ok() {
-            self.apply_numbers().await;
+            while !self.apply_numbers().await {
+                sleep(AGAIN).await;
+            }
         }
     }
 }
 
 impl Parts {
-    async fn apply(&self, settings: Arc<Settings>) -> Result<JoinSet<()>, StartError> {
+    async fn apply(&self, settings: Arc<Settings>) -> Result<Arc<Snapshot>, StartError> {
         let before = self.current.load_full();
         let max_connections = settings.max_connections;
         let (mut names, decisions) = listener_names(&settings);
@@ -184,7 +192,7 @@ impl Parts {
             tracing::info!(%address, "listening");
             self.server.listen(listener);
         }
-        Ok(next.watch(&self.runtime.metrics))
+        Ok(next)
     }
 }
 

@@ -25,6 +25,7 @@ use crate::request::record::Ended;
 use crate::stack::{Begun, Stack};
 use tidegate_config::{AdminSettings, DenyFile, KeyFile, Settings};
 use tidegate_net::tls::ShownCertificate;
+use tidegate_overrides::LimitNumbers;
 use tidegate_server::{
     ClientBody, ConnectionInfo, ConnectionSettings, Dropped, ListenerName, RefusedHead,
     RequestGuard, Service, UnparsedHead,
@@ -68,6 +69,8 @@ pub(crate) struct Snapshot {
     pub(crate) since: Timestamp,
     /// The settings as they were loaded, with the numbers of the configuration.
     pub(crate) settings: Arc<Settings>,
+    /// The numbers of all overrides of limits, also of those without an effect.
+    pub(crate) set_numbers: LimitNumbers,
 }
 
 impl Snapshot {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use tidegate_testkit::Upstream;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -59,6 +60,31 @@ fn http2(path: &str) -> Vec<u8> {
 fn send_and_leave(gateway: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(gateway).unwrap();
     stream.write_all(bytes).unwrap();
+    leave(gateway, stream);
+}
+
+/// Closes a connection, and waits until the gateway's socket has the end. On a busy machine the end comes later than `close` returns.
+fn leave(gateway: SocketAddr, stream: TcpStream) {
+    const OPEN: [&str; 2] = ["01", "03"]; // ESTABLISHED, SYN_RECV
+    let own = stream.local_addr().unwrap();
+    drop(stream);
+    let ports = [gateway, own].map(|it| format!(":{:04X}", it.port()));
+    let is_open = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_it = ports
+            .iter()
+            .all(|port| words.next().is_some_and(|word| word.ends_with(port)));
+        is_it && words.next().is_some_and(|state| OPEN.contains(&state))
+    };
+    let deadline = Instant::now() + LONG;
+    while std::fs::read_to_string("/proc/net/tcp")
+        .unwrap()
+        .lines()
+        .any(is_open)
+    {
+        assert!(Instant::now() < deadline, "the end does not arrive");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The sample that counts requests of a route without an answer.
@@ -77,6 +103,7 @@ async fn ask_and_leave(gateway: SocketAddr, path: &str) {
     let mut stream = stream.into_std().unwrap();
     stream.set_nonblocking(false).unwrap();
     Write::write_all(&mut stream, &http1(path)).unwrap();
+    leave(gateway, stream);
 }
 
 /// The test and its gateway are one thread: the gateway reads each head and the end behind it at once.

@@ -1,5 +1,7 @@
 //! Explains which override of a running gateway applies to a request.
 
+use std::collections::BTreeMap;
+
 use crate::remote::Failure;
 use crate::remote::overrides;
 use crate::remote::port::AdminPort;
@@ -35,14 +37,22 @@ impl Overriding {
         Ok(overriding)
     }
 
-    /// Gives limits the numbers of their overrides.
-    pub(super) fn set_numbers(&self, settings: &mut Settings) {
-        let limits = self.shown.iter().filter_map(|it| {
+    /// Gives limits the numbers of their overrides. Numbers that the configuration cannot use have no effect on gateways either.
+    pub(super) fn set_numbers(&mut self, settings: &mut Settings) {
+        let numbers_of = |it: &Shown| {
             let name = it.name.strip_prefix("limit:")?;
-            Some((name, &**it.limits.as_ref()?.get(name)?))
-        });
-        // Numbers that the configuration cannot use have no effect on gateways either.
-        settings.set_numbers(limits);
+            let text = it.limits.as_ref()?.get(name)?;
+            Some((name.to_owned(), text.clone()))
+        };
+        let numbers: BTreeMap<_, _> = self.shown.iter().filter_map(numbers_of).collect();
+        let texts = numbers.iter().map(|(name, text)| (&**name, &**text));
+        let refused = settings.set_numbers(texts);
+        let has_effect = |limit: &str| {
+            let is_refused = refused.iter().any(|(name, _)| *name == limit);
+            numbers.contains_key(limit) && !is_refused
+        };
+        self.shown
+            .retain(|it| it.name.strip_prefix("limit:").is_none_or(has_effect));
     }
 
     /// Writes the override that sets the numbers of a limit, if there is one.

@@ -116,6 +116,49 @@ async fn no_request_fails_while_a_limit_changes() {
     .await;
 }
 
+/// A client's own numbers stay apart, also if they are equal to the numbers of the configuration.
+#[tokio::test]
+async fn equal_numbers_of_one_client_have_a_budget_of_their_own() {
+    on_both_stores(async |store| {
+        let yaml = limited(store).replacen("31d }", "31d }, per: []", 1);
+        let bench = Bench::start(&yaml).await;
+        let admin = bench.gateway.admin;
+        set(admin, "user_id:42", limit_of(3)).await;
+        set(admin, "limit:it", limit_of(100)).await;
+        get_each(&bench.client, 9, "/", &[("x-user-id", "1")], 200).await;
+        get_each(&bench.client, 3, "/", &[("x-user-id", "42")], 200).await;
+        get_each(&bench.client, 1, "/", &[("x-user-id", "42")], 429).await;
+        get_each(&bench.client, 1, "/", &[("x-user-id", "1")], 200).await;
+        bench.stop().await;
+    })
+    .await;
+}
+
+/// A reload that changes the window leaves the numbers without effect. They return with the window.
+#[tokio::test]
+async fn numbers_that_a_reload_makes_useless_are_not_shown() {
+    on_both_stores(async |store| {
+        let bench = Bench::start(&limited(store)).await;
+        let admin = bench.gateway.admin;
+        let yaml = limited(store).replace("UPSTREAM", &bench.upstream.url());
+        let log = yaml.replace("fixed_window", "sliding_window_log");
+        let log = log.replace("limit: 3", "limit: 4");
+        let week = yaml.replace("31d", "7d").replace("limit: 3", "limit: 4");
+        set(admin, "limit:it", limit_of(7)).await;
+        for (yaml, limit, is_overridden) in [(&log, 7, true), (&week, 4, false), (&yaml, 7, true)] {
+            bench.gateway.reload(yaml).await;
+            let report = page_json(admin, "/limits/it?client=user_id:1").await;
+            let shown = (
+                &report["budgets"][0]["limit"],
+                report["overridden"].is_object(),
+            );
+            assert_eq!(shown, (&json!(limit), is_overridden), "{yaml}");
+        }
+        bench.stop().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_is_no_numbers_of_the_limit_is_refused() {
     let bench = Bench::start(&limited("")).await;

@@ -27,6 +27,14 @@ impl DueKeys {
         self.of(Due::Turn, every);
     }
 
+    /// Takes the keys that are due at this time; for [`Due::Turn`], at a turn of the interval `every`. Adds no list.
+    pub(super) fn take(&mut self, due: Due, every: Duration) -> Vec<LimitKey> {
+        match due == Due::Turn && self.intervals().all(|it| it != every) {
+            true => Vec::new(),
+            false => std::mem::take(self.of(due, every)),
+        }
+    }
+
     /// Returns the list of keys that are due at this time; for [`Due::Turn`], at a turn of the interval `every`.
     pub(super) fn of(&mut self, due: Due, every: Duration) -> &mut Vec<LimitKey> {
         let place = match due {
@@ -72,5 +80,34 @@ impl Turns {
         tokio::time::sleep_until(*at).await;
         *at = Instant::now() + *every;
         *every
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+
+    #[test]
+    fn an_interval_without_keys_is_dropped() {
+        let [often, seldom] = [10, 100].map(Duration::from_millis);
+        let key = LimitKey {
+            limit: 1,
+            key: Key {
+                tag: [1; 16],
+                rest: [0; 16],
+            },
+        };
+        let mut keys = DueKeys::default();
+        keys.begin(often);
+        keys.of(Due::Turn, seldom).push(key);
+        assert_eq!(keys.intervals().count(), 2);
+        // A turn of another row's interval adds no list.
+        assert!(keys.take(Due::Turn, Duration::from_secs(1)).is_empty());
+        keys.retain(|_| false);
+        assert_eq!(keys.intervals().collect::<Vec<_>>(), [seldom]);
+        assert_eq!(keys.take(Due::Turn, seldom), [key]);
+        keys.retain(|_| false);
+        assert_eq!(keys.intervals().count(), 0);
     }
 }

@@ -165,7 +165,7 @@ impl Table {
         let mut tellings = Vec::new();
         for mut row in self.rows.all() {
             let row = &mut *row;
-            for key in row.due.of(due, every).drain(..) {
+            for key in row.due.take(due, every) {
                 // A key with a call under way is due again when the call is over. A key that changed its interval is in another list, too.
                 if let Some(entry) = row.entries.get_mut(&key)
                     && entry.due == Some(due)
