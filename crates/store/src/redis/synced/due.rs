@@ -27,12 +27,18 @@ impl DueKeys {
         self.of(Due::Turn, every);
     }
 
-    /// Takes the keys that are due at this time; for [`Due::Turn`], at a turn of the interval `every`. Adds no list.
-    pub(super) fn take(&mut self, due: Due, every: Duration) -> Vec<LimitKey> {
-        match due == Due::Turn && self.intervals().all(|it| it != every) {
-            true => Vec::new(),
-            false => std::mem::take(self.of(due, every)),
-        }
+    /// Removes and returns the keys that are due at this time; for [`Due::Turn`], at a turn of the interval `every`. Adds no list.
+    pub(super) fn take(&mut self, due: Due, every: Duration) -> impl Iterator<Item = LimitKey> {
+        let turns = &mut self.turns;
+        let keys = match due {
+            Due::Now => Some(&mut self.now),
+            Due::Retry => Some(&mut self.retry),
+            Due::Turn => turns
+                .iter_mut()
+                .find(|it| it.0 == every)
+                .map(|it| &mut it.1),
+        };
+        keys.into_iter().flat_map(|keys| keys.drain(..))
     }
 
     /// Returns the list of keys that are due at this time; for [`Due::Turn`], at a turn of the interval `every`.
@@ -103,10 +109,10 @@ mod tests {
         keys.of(Due::Turn, seldom).push(key);
         assert_eq!(keys.intervals().count(), 2);
         // A turn of another row's interval adds no list.
-        assert!(keys.take(Due::Turn, Duration::from_secs(1)).is_empty());
+        assert_eq!(keys.take(Due::Turn, Duration::from_secs(1)).count(), 0);
         keys.retain(|_| false);
         assert_eq!(keys.intervals().collect::<Vec<_>>(), [seldom]);
-        assert_eq!(keys.take(Due::Turn, seldom), [key]);
+        assert_eq!(keys.take(Due::Turn, seldom).collect::<Vec<_>>(), [key]);
         keys.retain(|_| false);
         assert_eq!(keys.intervals().count(), 0);
     }

@@ -76,10 +76,8 @@ impl Synced {
                 }
             };
             // A new interval comes with a key that is due at once.
-            if due != Due::Turn {
-                turns.keep(&self.table.intervals());
-            }
-            let tellings = self.table.take(due, every);
+            let (tellings, intervals) = self.table.take(due, every);
+            turns.keep(&intervals);
             calls.waiting.extend(self.batches(tellings));
             self.send(&mut calls);
         }

@@ -160,9 +160,10 @@ impl Table {
         self.urgent.notified().await;
     }
 
-    /// Begins the exchange of all keys that are due, and returns their counts. `every` is the interval whose turn it is, for [`Due::Turn`].
-    pub(super) fn take(&self, due: Due, every: Duration) -> Vec<Telling> {
-        let mut tellings = Vec::new();
+    /// Begins the exchange of all keys that are due, and returns their counts, and the intervals of all keys. `every` is the interval whose
+    /// turn it is, for [`Due::Turn`].
+    pub(super) fn take(&self, due: Due, every: Duration) -> (Vec<Telling>, BTreeSet<Duration>) {
+        let (mut tellings, mut intervals) = (Vec::new(), BTreeSet::new());
         for mut row in self.rows.all() {
             let row = &mut *row;
             for key in row.due.take(due, every) {
@@ -174,17 +175,9 @@ impl Table {
                     tellings.push(entry.tell(key, &row.gateway));
                 }
             }
-        }
-        tellings
-    }
-
-    /// Returns the intervals of all keys.
-    pub(super) fn intervals(&self) -> BTreeSet<Duration> {
-        let mut intervals = BTreeSet::new();
-        for row in self.rows.all() {
             intervals.extend(row.due.intervals());
         }
-        intervals
+        (tellings, intervals)
     }
 
     /// Returns the counts of all keys whose newest counts Redis lacks, and marks their exchanges as under way. Keys with a call under way
