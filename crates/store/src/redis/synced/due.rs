@@ -110,6 +110,7 @@ mod tests {
         assert_eq!(keys.intervals().count(), 2);
         // A turn of another row's interval adds no list.
         assert_eq!(keys.take(Due::Turn, Duration::from_secs(1)).count(), 0);
+        assert_eq!(keys.intervals().count(), 2);
         keys.retain(|_| false);
         assert_eq!(keys.intervals().collect::<Vec<_>>(), [seldom]);
         assert_eq!(keys.take(Due::Turn, seldom).collect::<Vec<_>>(), [key]);
