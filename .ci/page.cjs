@@ -182,6 +182,10 @@ async function budgets(page) {
   await page.keyboard.press("Escape");
   await page.evaluate(() => [...document.querySelectorAll("#limits .link")].find((one) => one.textContent === "search").click());
   await page.waitForSelector("#detail[open] .chart");
+  // The gateway samples both every ten seconds.
+  await page.waitForFunction(() => document.getElementById("detail").textContent.includes("Used part of the budget"), { timeout: 15_000 });
+  const limit = await page.$eval("#detail", (detail) => detail.textContent);
+  check("a limit has its clients, and the used part of their budgets", /about \d+ clients? in the last minute/.test(limit) && limit.includes("up to 100 %"));
   await accessible(page, "a limit");
   if (shots) await page.screenshot({ path: path.join(shots, "limit.png") });
   await page.keyboard.press("Escape");

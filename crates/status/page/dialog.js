@@ -2,6 +2,7 @@
 "use strict";
 
 let open = null; // the subject of the dialog: { kind, name }
+const USED = [10, 25, 50, 80, 90, 100]; // the upper bounds of `used_shares`, in percent
 let asked = 0; // the number of the last call: an answer to an earlier call is dropped
 
 function openDialog(kind, name) {
@@ -20,6 +21,14 @@ function nearList(rows, keys) {
   if (more <= 0) return [table(columns, rows, "No client has used four fifths of it.")];
   const note = rows.length ? `${whole.format(more)} more ${more === 1 ? "is" : "are"} near it, and not listed.` : `${whole.format(more)} ${more === 1 ? "is" : "are"} near it, and none of them is listed.`;
   return [rows.length ? table(columns, rows, "") : null, element("p", { class: "hint" }, note)].filter((part) => part !== null);
+}
+
+/** Lists the verdicts of the last minute by the used part of the budget. Lists nothing without verdicts. */
+function usedList(counts) {
+  const most = Math.max(...counts);
+  if (!(most > 0)) return [];
+  const rows = counts.map((times, at) => [`up to ${USED[at]} %`, bar([["", times]], most), count(times)]);
+  return [element("h3", {}, "Used part of the budget"), table([["After a request", ""], ["", "graph"], ["Requests", "number"]], rows, "")];
 }
 
 function drawLimit(name) {
@@ -44,6 +53,7 @@ function drawLimit(name) {
   if (quota) keys.push(element("span", { class: "key line", title: "The chart counts requests. They compare with the quota if each costs 1." }, `quota: ${units(limit.rate)}`));
   const facts = [`${count(limit.total.admitted)} admitted and ${count(limit.total.refused + limit.total.would_refuse)} refused since the start`];
   if (limit.used !== null) facts.push(`${percent(100 * limit.used)} % of the shared budget in use`);
+  if (limit.clients) facts.push(`about ${plural(limit.clients, "client")} in the last minute`);
   if (decided.length) facts.push(`decided by ${decided.map(([who, times]) => `${who.replace("_", " ")} (${count(times)})`).join(", ")}`);
   show(
     "detail-body",
@@ -51,6 +61,7 @@ function drawLimit(name) {
     element("h3", {}, ...keys),
     element("div", { class: "chart" }, ...chart([["", admitted], ["refused", over]], span.length, { ...span, unit: ` requests${span.unit}`, quota, label })),
     element("p", {}, `${facts.join("; ")}.`),
+    ...usedList(limit.used_shares),
     element("h3", {}, "Near this limit"),
     ...nearList(near, limit.near_keys),
   );

@@ -19,11 +19,13 @@ mod registrar;
 mod reloads;
 mod requests;
 mod route;
+mod seen_clients;
 mod store;
 mod synced;
 mod tls;
 mod unknown_plans;
 mod upstream;
+mod used_shares;
 
 use std::sync::Arc;
 
@@ -57,6 +59,7 @@ pub use format::Format;
 use jwks::JwksFamilies;
 pub use jwks::JwksMetrics;
 use limits::LimitMetrics;
+pub(crate) use limits::LimitSample;
 use overload::OverloadMetrics;
 pub use overrides::OverrideMetrics;
 use redis::RedisMetrics;

@@ -9,7 +9,7 @@ mod proxies;
 mod redis;
 mod sample;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tidegate_identity::Clients;
@@ -20,11 +20,13 @@ use tidegate_store::{Limit, Store};
 use tidegate_tower::Policy;
 use tidegate_upstream::Upstream;
 
-use crate::metrics::GatewayMetrics;
+use crate::metrics::{GatewayMetrics, LimitSample};
 use events::Events;
 
 /// If at least this share of its budget is used, a limit with one budget for all clients has one key near it.
 const NEAR: f64 = 0.8;
+/// The number of samples of limits that are kept. Ten seconds pass between two samples, so the first and the last are a minute apart.
+const SAMPLES: usize = 7;
 
 /// The parts of the gateway that the document is made from.
 #[derive(Debug)]
@@ -74,11 +76,12 @@ pub struct StatusBoard {
     limits: Tracks<4>,
     store: Series<3>,
     events: Events,
-    /// The number of keys near each limit.
-    near: HashMap<Arc<str>, usize>,
-    /// The used share of each limit with one budget for all clients.
-    used: HashMap<String, f64>,
+    /// The last samples of the limits, at most [`SAMPLES`], with the latest last. The first sample of a board is empty.
+    samples: VecDeque<Samples>,
 }
+
+/// A sample of each limit.
+type Samples = HashMap<Arc<str>, LimitSample>;
 
 impl StatusBoard {
     /// Returns a board without samples. The first sample adds the increases from the current counters.
@@ -91,8 +94,7 @@ impl StatusBoard {
             limits: Tracks::default(),
             store: Series::new(sample::store(metrics)),
             events: Events::new(view),
-            near: HashMap::new(),
-            used: HashMap::new(),
+            samples: [Samples::new()].into(),
         }
     }
 
@@ -123,23 +125,40 @@ impl StatusBoard {
     pub fn turn(&mut self, view: &View<'_>, used: HashMap<String, f64>) {
         let clients = view.metrics.clients();
         clients.hitters.turn();
-        self.near.clear();
-        for near in clients.hitters.nearest() {
-            if let Some(limit) = clients.limit(near.nearness.limit) {
-                *self.near.entry(limit).or_default() += 1;
+        let mut near: HashMap<Arc<str>, usize> = HashMap::new();
+        for one in clients.hitters.nearest() {
+            if let Some(limit) = clients.limit(one.nearness.limit) {
+                *near.entry(limit).or_default() += 1;
             }
         }
-        for (limit, used) in &used {
-            // A limit with one budget for all clients has only one key.
-            if *used >= NEAR {
-                self.near.insert(limit.as_str().into(), 1);
-            }
-        }
-        self.used = used;
-        let near = |name| self.near.get(name).copied().unwrap_or_default();
         let names = view.limits().map(Limit::name);
-        let sampled = names.map(|name| (name, near(name), self.used.get(name).copied()));
-        view.metrics.limits.sampled(sampled);
+        let limits = names.map(|name| {
+            let used = used.get(name).copied();
+            let near = match used {
+                // A limit with one budget for all clients has only one key.
+                Some(used) => usize::from(used >= NEAR),
+                None => near.get(name).copied().unwrap_or_default(),
+            };
+            (name, near, used)
+        });
+        self.samples.push_back(view.metrics.limits.turn(limits));
+        if self.samples.len() > SAMPLES {
+            self.samples.pop_front();
+        }
+    }
+
+    /// Returns the last sample of a limit. It is empty before the first sample.
+    fn sample(&self, limit: &str) -> LimitSample {
+        let last = self.samples.back().and_then(|last| last.get(limit));
+        last.copied().unwrap_or_default()
+    }
+
+    /// Returns a limit's verdicts of the last minute by the used share of the budget.
+    fn used_lately(&self, limit: &str) -> Vec<u64> {
+        let first = self.samples.front().and_then(|first| first.get(limit));
+        let before = first.copied().unwrap_or_default().used_counts;
+        let counts = self.sample(limit).used_counts.into_iter().zip(before);
+        counts.map(|(now, before)| now - before).collect()
     }
 
     /// Adds an event that cannot be derived from counters.

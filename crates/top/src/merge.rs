@@ -137,6 +137,13 @@ fn limit(all: &mut Limit, one: Limit) {
     counts(&mut all.decided_by, one.decided_by);
     // A key may be near its limit on several gateways. A sum would count the key more than once, so the largest number is kept.
     all.near_keys = all.near_keys.max(one.near_keys);
+    // The same holds for a client that uses several gateways.
+    all.clients = all.clients.max(one.clients);
+    all.used_shares
+        .resize(all.used_shares.len().max(one.used_shares.len()), 0);
+    for (all, one) in all.used_shares.iter_mut().zip(one.used_shares) {
+        add(all, one);
+    }
     all.used = [all.used, one.used].into_iter().flatten().reduce(f64::max);
 }
 

@@ -38,7 +38,14 @@ async fn clients_are_near_limits_of_their_own_and_a_shared_limit_has_one_key() {
         let limit = status.limits.iter().find(|limit| limit.name == name);
         limit.map(|limit| limit.near_keys)
     };
-    let is_sampled = |status: &Status| keys(status, "shared") == Some(1);
+    let counts = |status: &Status, name: &str| {
+        let limit = status.limits.iter().find(|limit| limit.name == name);
+        limit.map(|limit| limit.used_shares.clone())
+    };
+    // Of `own`, seven clients used 1 of 5 units, and the others 3 and 4 of 5. The refused request left 3 of 5 used.
+    let is_sampled = |status: &Status| {
+        keys(status, "shared") == Some(1) && counts(status, "own") == Some(vec![0, 7, 0, 3, 0, 0])
+    };
     let status = when(
         gateway.admin,
         "the shared limit is near its end",
@@ -53,5 +60,27 @@ async fn clients_are_near_limits_of_their_own_and_a_shared_limit_has_one_key() {
     for limit in ["shared", "own"] {
         let line = format!("tidegate_limit_near_keys{{limit=\"{limit}\"}} 1\n");
         assert!(metrics.contains(&line), "{metrics}");
+        // The nine clients are `one`, `other` and seven more. An estimate of so few clients is seldom off by one.
+        let line = format!("tidegate_limit_clients{{limit=\"{limit}\"}} ");
+        let clients = metrics
+            .lines()
+            .find_map(|one| one.strip_prefix(&line)?.parse::<u64>().ok());
+        assert!(
+            clients.is_some_and(|it| (7..=10).contains(&it)),
+            "{metrics}"
+        );
+    }
+    for (bound, count) in [
+        ("0.1", 0),
+        ("0.25", 7),
+        ("0.5", 7),
+        ("0.8", 10),
+        ("1.0", 10),
+    ] {
+        let bucket = format!("bucket{{le=\"{bound}\",limit=\"own\"}} {count}\n");
+        assert!(
+            metrics.contains(&format!("tidegate_decision_used_ratio_{bucket}")),
+            "{metrics}"
+        );
     }
 }

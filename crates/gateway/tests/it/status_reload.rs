@@ -112,12 +112,12 @@ async fn gauges_of_a_limit_that_is_gone_go() {
     let shows = async |limit: &str| {
         let (_, metrics) = page(gateway.admin, "/metrics").await;
         let of = |name| metrics.contains(&format!("\ntidegate_limit_{name}{{limit=\"{limit}\"}} "));
-        [of("near_keys"), of("used_ratio")]
+        [of("near_keys"), of("used_ratio"), of("clients")]
     };
-    until("they are there", async || shows("all").await == [true; 2]).await;
+    until("they are there", async || shows("all").await == [true; 3]).await;
     gateway.reload(&with.replace("all", "other")).await;
     until("they are gone", async || {
-        [shows("all").await, shows("other").await] == [[false; 2], [true; 2]]
+        [shows("all").await, shows("other").await] == [[false; 3], [true; 3]]
     })
     .await;
     gateway.stop().await;

@@ -17,13 +17,21 @@ pub(super) fn tables(status: &Status) -> String {
     let limits = status.limits.iter().map(|it| {
         let (minute, observed) = (&it.minute, if it.observed { "yes" } else { "no" });
         let over = minute.refused + minute.would_refuse;
-        cells([&it.name, &minute.admitted, &over, &observed, &it.near_keys])
+        cells([
+            &it.name,
+            &minute.admitted,
+            &over,
+            &observed,
+            &it.clients,
+            &it.near_keys,
+        ])
     });
     let heads = [
         "Limit",
         "Admitted",
         "Refused",
         "Only observed",
+        "Clients",
         "Keys near it",
     ];
     table(&mut html, "Limits, last minute", heads, limits);

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use foldhash::fast::RandomState;
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use tidegate_core::{Quota, Verdict};
 use tidegate_identity::Client;
@@ -87,13 +87,19 @@ impl ClientMetrics {
         self.limits.lock().get(number as usize).cloned()
     }
 
-    /// Counts a request of a client. `added` has the units or the refusal to count, if any. `near` has the limits of which the client has a
+    /// Counts a request of a client with the hash `key`. `added` has the units or the refusal to count, if any. `near` has the limits of which the client has a
     /// fifth of the quota or less left.
     // Not inlined, so that the compiler has more registers here.
     #[inline(never)]
-    pub(super) fn count(&self, client: &Client, added: Option<(Measure, u64)>, near: &NearLimits) {
+    pub(super) fn count(
+        &self,
+        client: &Client,
+        key: u64,
+        added: Option<(Measure, u64)>,
+        near: &NearLimits,
+    ) {
         let name = || ClientName::of(client);
-        self.hitters.count(self.key(client), added, near, name);
+        self.hitters.count(key, added, near, name);
     }
 
     /// Adds a refusal on this route. `limit` returns the limit at an index in the route's list of limits.
@@ -109,7 +115,7 @@ impl ClientMetrics {
 
     /// Returns a client's hash. The hash depends on a random seed, so it has a meaning only in this process.
     #[inline]
-    fn key(&self, client: &Client) -> u64 {
+    pub(super) fn key(&self, client: &Client) -> u64 {
         // Most clients are IPv4 addresses. Such an address is hashed as a number, because a number is faster to hash than bytes.
         match client {
             Client::Ip(IpAddr::V4(address)) => {

@@ -1,6 +1,6 @@
-//! Counts the verdicts of each limit. Gauges show the keys near each limit and the used share of its budget.
+//! Counts the verdicts and the clients of each limit. Gauges show the keys near each limit and the used share of its budget.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -9,6 +9,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::registrar::{ByLabel, Registrar, set};
+use super::seen_clients::SeenClients;
+use super::used_shares::{self, UsedShares};
 
 /// The number of verdicts of one kind, by one decider.
 #[derive(Clone, Copy, Debug)]
@@ -21,13 +23,36 @@ pub(crate) struct VerdictCount {
     pub(crate) count: u64,
 }
 
+/// The sample of a limit at the end of ten seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LimitSample {
+    /// The number of keys near the limit.
+    pub(crate) near: usize,
+    /// The used share of the budget, if all clients share one budget.
+    pub(crate) used: Option<f64>,
+    /// The estimated number of clients in the last minute.
+    pub(crate) clients: u64,
+    /// Verdicts since the start, by the used share of the budget.
+    pub(crate) used_counts: [u64; used_shares::BUCKETS],
+}
+
+/// The clients of a limit, and the used shares of their budgets. Each request with a verdict adds to both.
+#[derive(Clone, Debug)]
+pub(super) struct LimitUse {
+    pub(super) clients: Arc<SeenClients>,
+    pub(super) used: UsedShares,
+}
+
 /// The counters of all limits, and the gauges that are set from samples.
 #[derive(Debug)]
 pub(crate) struct LimitMetrics {
     // The counters of `tidegate_decisions`, by limit. The family has no function that lists its counters, so they are kept here, too.
     counters: Mutex<BTreeMap<Arc<str>, Verdicts>>,
+    uses: Mutex<BTreeMap<Arc<str>, LimitUse>>,
     near: ByLabel<Arc<str>, Gauge>,
     used: ByLabel<Arc<str>, Gauge<f64, AtomicU64>>,
+    clients: ByLabel<Arc<str>, Gauge>,
+    used_counts: ByLabel<Arc<str>, UsedShares>,
 }
 
 type Verdicts = BTreeMap<(&'static str, &'static str), Counter>;
@@ -36,6 +61,7 @@ impl LimitMetrics {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
         Self {
             counters: Mutex::default(),
+            uses: Mutex::default(),
             near: registrar.add_family(
                 "limit_near_keys",
                 "limit",
@@ -45,6 +71,16 @@ impl LimitMetrics {
                 "limit_used_ratio",
                 "limit",
                 "How much of a limit is used that all clients share, from 0 to 1",
+            ),
+            clients: registrar.add_family(
+                "limit_clients",
+                "limit",
+                "Different clients in the last minute for which the limit gave a verdict, as an estimate",
+            ),
+            used_counts: registrar.add_family(
+                "decision_used_ratio",
+                "limit",
+                "Used share of the budget after each verdict, from 0 to 1",
             ),
         }
     }
@@ -57,8 +93,9 @@ impl LimitMetrics {
         decided_by: &'static str,
         counter: &Counter,
     ) {
-        // Creates the limit's gauge together with its counters, so that `/metrics` lists the gauge before the first sample.
+        // Creates the limit's gauges together with its counters, so that `/metrics` lists the gauges before the first sample.
         self.near.get(limit.clone());
+        self.clients.get(limit.clone());
         let mut counters = self.counters.lock();
         let verdicts = counters.entry(limit.clone()).or_default();
         verdicts.insert((verdict, decided_by), counter.clone());
@@ -76,23 +113,57 @@ impl LimitMetrics {
         counts.collect()
     }
 
-    /// Sets the gauges of all limits that routes use. For each limit, `limits` has the number of keys near the limit, and the used share if
-    /// all clients share one budget. Removes the gauges of other limits.
-    pub(crate) fn sampled<'a>(&self, limits: impl Iterator<Item = (&'a str, usize, Option<f64>)>) {
-        let mut gone: BTreeSet<_> = self.counters.lock().keys().cloned().collect();
-        for (limit, near, used) in limits {
-            let limit = gone.take(limit).unwrap_or_else(|| limit.into());
-            set(&self.near.get(limit.clone()), near);
-            match used {
-                Some(used) => {
-                    self.used.get(limit).set(used);
-                }
-                None => self.used.remove(limit),
+    /// Returns the clients and the used shares of a limit. Each call with the same name returns the same counts.
+    pub(super) fn use_of(&self, limit: &Arc<str>) -> LimitUse {
+        let mut uses = self.uses.lock();
+        let new = || LimitUse {
+            clients: Arc::default(),
+            used: self.used_counts.get(limit.clone()),
+        };
+        uses.entry(limit.clone()).or_insert_with(new).clone()
+    }
+
+    /// Samples all limits at the end of ten seconds, and sets their gauges. `in_use` has the limits that routes use, each with the number of
+    /// keys near the limit, and the used share if all clients share one budget. Other limits lose their gauges.
+    pub(crate) fn turn<'a>(
+        &self,
+        in_use: impl Iterator<Item = (&'a str, usize, Option<f64>)>,
+    ) -> HashMap<Arc<str>, LimitSample> {
+        let in_use: HashMap<_, _> = in_use
+            .map(|(name, near, used)| (name, (near, used)))
+            .collect();
+        let uses = self.uses.lock();
+        let samples = uses.iter().map(|(limit, limit_use)| {
+            let (near, used) = in_use.get(&**limit).copied().unwrap_or_default();
+            let sample = LimitSample {
+                near,
+                used,
+                clients: limit_use.clients.turn(),
+                used_counts: limit_use.used.counts(),
+            };
+            self.set_gauges(limit, in_use.contains_key(&**limit).then_some(sample));
+            (limit.clone(), sample)
+        });
+        samples.collect()
+    }
+
+    /// Sets the gauges of a limit. `None` removes them.
+    fn set_gauges(&self, limit: &Arc<str>, sample: Option<LimitSample>) {
+        match sample {
+            Some(sample) => {
+                set(&self.near.get(limit.clone()), sample.near);
+                set(&self.clients.get(limit.clone()), sample.clients);
+            }
+            None => {
+                self.near.remove(limit.clone());
+                self.clients.remove(limit.clone());
             }
         }
-        for limit in gone {
-            self.near.remove(limit.clone());
-            self.used.remove(limit);
+        match sample.and_then(|sample| sample.used) {
+            Some(used) => {
+                self.used.get(limit.clone()).set(used);
+            }
+            None => self.used.remove(limit.clone()),
         }
     }
 }

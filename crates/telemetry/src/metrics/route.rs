@@ -7,11 +7,14 @@ use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use tidegate_core::{Quota, Verdict};
+use tidegate_identity::Client;
 use tidegate_status::{Measure, NearLimits};
 use tidegate_store::{Decision, Mode, Outcome, Via};
 use tidegate_tower::{BodyCost, BodySettled, Decided, Rule};
 
 use super::clients::NumberedLimit;
+use super::limits::LimitUse;
 use super::requests::RouteRequests;
 use super::{
     BodyCostLabels, ClientMetrics, CutLabels, DecisionLabels, Durations, Exemplars, GatewayMetrics,
@@ -41,6 +44,7 @@ pub struct RouteMetrics {
 #[derive(Debug)]
 struct LimitCounters {
     numbered: NumberedLimit,
+    limit_use: LimitUse,
     // Each array has one counter for each decider, in this order: the store (or the gateway, if the limit's mode is not `exact`),
     // `on_failure`, a remembered refusal. `allowed` lacks the last counter.
     allowed: [Counter; 2],
@@ -81,6 +85,7 @@ impl RouteMetrics {
             let [by_store, by_policy] = counters(refused);
             LimitCounters {
                 numbered: gateway.clients.numbered(rule, &limit),
+                limit_use: gateway.limits.use_of(&limit),
                 allowed: counters("allowed"),
                 refused: [by_store, by_policy, counter(&limit, refused, "remembered")],
                 undecided: counter(&limit, "undecided", "on_failure"),
@@ -159,7 +164,8 @@ impl RouteMetrics {
         }
         if let Some(decision) = &decided.decision {
             let mut near = NearLimits::default();
-            self.verdicts(decided, decision, &mut near);
+            let key = self.clients.key(&decided.client);
+            self.verdicts(decided, decision, key, &mut near);
             let added = match decision.outcome {
                 // If the answer's body settles the cost, `settled_by_body` adds the cost later.
                 Outcome::Admitted if decided.cost > 0 && decided.body_cost != BodyCost::Pending => {
@@ -173,7 +179,7 @@ impl RouteMetrics {
                     Some((Measure::Refused, 1))
                 }
             };
-            self.clients.count(&decided.client, added, &near);
+            self.clients.count(&decided.client, key, added, &near);
             if let Some(call) = &decision.call {
                 self.store.called(call);
             }
@@ -194,7 +200,9 @@ impl RouteMetrics {
             && let Some(client) = &settled.client
         {
             let added = Some((Measure::Admitted, settled.cost));
-            self.clients.count(client, added, &NearLimits::default());
+            let key = self.clients.key(client);
+            self.clients
+                .count(client, key, added, &NearLimits::default());
         }
     }
 
@@ -217,8 +225,9 @@ impl RouteMetrics {
             .inc();
     }
 
-    /// Counts the verdict of each limit. Adds to `near` each limit of which the client has a fifth of the quota or less left.
-    fn verdicts(&self, decided: &Decided, decision: &Decision, near: &mut NearLimits) {
+    /// Counts the verdict of each limit, the client with the hash `key`, and the used share of its budget. Adds to `near` each limit of
+    /// which the client has a fifth of the quota or less left.
+    fn verdicts(&self, decided: &Decided, decision: &Decision, key: u64, near: &mut NearLimits) {
         let is_admitted = decision.outcome == Outcome::Admitted;
         let by = match decision.via {
             Via::Store | Via::Here => 0,
@@ -234,13 +243,16 @@ impl RouteMetrics {
                 && let Some(nearness) = limit.numbered.nearness(entry.limit.quota(), verdict)
             {
                 if near.is_full() {
-                    self.near_many(decided, near);
+                    self.near_many(&decided.client, key, near);
                 }
                 near.add(nearness);
             }
             // The verdict of an observed limit counts only if the request was admitted.
             if !is_admitted && entry.limit.is_observed() {
                 continue;
+            }
+            if let Some(verdict) = entry.verdict {
+                limit.used(key, entry.limit.quota(), verdict);
             }
             match entry.verdict {
                 Some(verdict) if verdict.allowed => limit.allowed[allowed_by].inc(),
@@ -255,9 +267,18 @@ impl RouteMetrics {
     /// Counts the limits in `near` and empties it, so that it has room for more limits.
     #[cold]
     #[inline(never)]
-    fn near_many(&self, decided: &Decided, near: &mut NearLimits) {
+    fn near_many(&self, client: &Client, key: u64, near: &mut NearLimits) {
         let full = std::mem::take(near);
-        self.clients.count(&decided.client, None, &full);
+        self.clients.count(client, key, None, &full);
+    }
+}
+
+impl LimitCounters {
+    /// Counts the client with the hash `key`, and the used share of its budget.
+    #[inline]
+    fn used(&self, key: u64, quota: &Quota, verdict: &Verdict) {
+        self.limit_use.clients.add(key);
+        self.limit_use.used.add(quota.capacity(), verdict.remaining);
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn of(view: &View<'_>, sampled: &StatusBoard) -> Vec<Limit> {
 fn one(rule: &Rule, sampled: &StatusBoard, metrics: &GatewayMetrics) -> Limit {
     let limit = &rule.limit;
     let name = limit.name();
+    let sample = sampled.sample(name);
     let mut total = Verdicts::default();
     let mut decided_by = BTreeMap::new();
     for count in metrics.limits.verdicts(name) {
@@ -61,8 +62,10 @@ fn one(rule: &Rule, sampled: &StatusBoard, metrics: &GatewayMetrics) -> Limit {
         decided_by,
         second: lately(1),
         minute: lately(60),
-        near_keys: sampled.near.get(name).map_or(0, |near| *near as u64),
-        used: sampled.used.get(name).copied(),
+        near_keys: sample.near as u64,
+        used: sample.used,
+        clients: sample.clients,
+        used_shares: sampled.used_lately(name),
         series: series.map(|series| {
             columns(series, |[admitted, refused, would_refuse]| LimitSeries {
                 admitted,

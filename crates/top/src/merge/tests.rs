@@ -315,3 +315,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn clients_of_a_limit_are_not_counted_twice_but_its_verdicts_are_summed() {
+    let of = |clients, used_shares: &[u64]| Status {
+        limits: vec![Limit {
+            name: "one".into(),
+            clients,
+            used_shares: used_shares.into(),
+            ..Limit::default()
+        }],
+        ..Status::default()
+    };
+    // A gateway of an earlier release has no used shares.
+    let merged = merged([of(3, &[]), of(7, &[1, 2]), of(5, &[10, 20])]).unwrap();
+    let limit = &merged.limits[0];
+    assert_eq!((limit.clients, &limit.used_shares[..]), (7, &[11, 22][..]));
+}
