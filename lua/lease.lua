@@ -16,7 +16,7 @@ for n = 1, algorithm.numbers do quota[n] = tonumber(ARGV[6 + n]) end
 local position = 6 + algorithm.numbers
 local id, numbers = ARGV[position + 1], {}
 for n = 1, 9 do numbers[n] = tonumber(ARGV[position + 1 + n]) end
--- `unsettled`: spent units that no answer has settled. `kept`: units that the caller does not return.
+-- `unsettled`: units that the caller has spent since its last answered call. `kept`: units that the caller does not return.
 -- `known_lapse`: the lapse of the slice by the caller's own record.
 -- `checks`: 1 if another limit has refused the request, which is then decided and not charged.
 local session, call, spent, unsettled, kept, known_lapse, wanted, term, checks = unpack(numbers)

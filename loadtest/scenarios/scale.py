@@ -22,7 +22,7 @@ from kit.processes import Processes, Trouble, free_port
 SECONDS, CONNECTIONS = 5, 64
 HERE = measure.HERE
 # The offered loads, as shares of the rate that 64 connections reach without pauses.
-STEPS = (0.1, 0.25, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.25)
+STEPS = (0.1, 0.25, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 CLIENTS = (1, 100, 10_000)
 GATEWAYS = (1, 2, 4)
 STEADY = 0.5  # the share at which clients and gateways are compared

@@ -258,7 +258,7 @@ impl Quota {
     }
 
     /// Returns a quota of the same algorithm whose state expires within a second. Probes charge this quota to check whether Redis can
-    /// decide requests. A fixed window takes the place of a calendar's windows, which are longer.
+    /// decide requests. For a calendar window this call returns a fixed window, because calendar windows are longer than a second.
     ///
     /// # Errors
     ///

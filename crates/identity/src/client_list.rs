@@ -90,7 +90,8 @@ impl ClientList {
             .is_some_and(|list| list.table.has_networks())
     }
 
-    /// Returns the entry of the network with the longest prefix that contains this whole address.
+    /// Returns the entry of the network with the longest prefix that contains this address. An IPv6 address is not cut to the prefix that
+    /// counts as one client.
     pub(crate) fn address(&self, address: IpAddr) -> Option<&ListEntry> {
         let list = self.0.as_ref()?;
         let (_, at) = list.table.at(address)?;

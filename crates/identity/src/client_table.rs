@@ -95,7 +95,8 @@ impl<T> ClientTable<T> {
         !self.api_keys.is_empty()
     }
 
-    /// Returns the network with the longest prefix that contains this whole address, with the network's value.
+    /// Returns the network with the longest prefix that contains this address, and the network's value. An IPv6 address is not cut to the
+    /// prefix that counts as one client.
     pub fn at(&self, address: IpAddr) -> Option<(IpNet, &T)> {
         self.networks.find(address)
     }

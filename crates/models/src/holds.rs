@@ -25,7 +25,7 @@ const COPIES: usize = 1;
 enum Protocol {
     /// An end charges units even if its hold is missing.
     Unnamed,
-    /// A renewal has no deadline, so that even a very late one takes a hold again.
+    /// Renewals have no deadline. So a renewal that arrives after its hold has ended or lapsed creates the hold again.
     NoDeadline,
     /// A hold that lapses is not charged, even under a limit with a cost.
     Freed,

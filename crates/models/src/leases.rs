@@ -194,7 +194,7 @@ impl Leases {
         if own.is_some() || ask.lapse > 0 {
             state.due += ask.spent.saturating_sub(slice.charged);
         }
-        // Units that Redis has lost, and units that lapsed after the loss, are too old to be charged.
+        // If Redis has lost the record and the slice has lapsed, the slice's units are too old to be charged.
         slice.charged = ask.spent.max(slice.charged);
         state.used += newly;
         let mut left = LIMIT.saturating_sub(state.used + lent + out);

@@ -19,7 +19,7 @@ pub(crate) struct Known {
     pub(crate) address: Option<Lack>,
 }
 
-/// Identifies the caller of the request in a log line. If the log lacks the client or its address, the result contains the missing fact.
+/// Identifies the caller of the request in a log line. If the line lacks the client or its address, the result names the missing fact.
 pub(crate) fn identify(
     settings: &Settings,
     facts: &Facts,

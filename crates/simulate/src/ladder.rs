@@ -18,7 +18,7 @@ use steps::{KeySteps, Steps};
 /// The capacities that the first replay tries, in eighths of the configured capacity.
 const EIGHTHS: [u64; 8] = [1, 4, 8, 12, 16, 32, 64, 256];
 
-/// Most quotas of a ladder. Each has one bit of a `u64`.
+/// The most quotas in a ladder. A set of quotas is a `u64` with one bit for each quota, and `1 << 64` would overflow.
 const MAX_STEPS: usize = 63;
 
 /// Fewest requests between two sweeps of expired keys.

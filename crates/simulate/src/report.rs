@@ -151,7 +151,7 @@ pub(crate) struct LimitReport {
     pub(crate) worst_minute: Option<Minute>,
     /// Requests for which the limit could not be computed, by the missing fact.
     pub(crate) not_computable: Vec<NotComputable>,
-    /// For several shares of the requests: the smallest tried quota that refuses at most this share.
+    /// One entry for each bound on the share of refused requests, such as 1 %: the smallest tried quota that stays within the bound.
     pub(crate) needed: Vec<NeededQuota>,
     /// The results of the limit over time.
     pub(crate) series: SeriesReport,

@@ -134,7 +134,8 @@ impl StoreHealth {
         (calls, failures)
     }
 
-    /// Whether in at least [`SEEN`] seconds, more than half of the window's calls failed, or [`CALLS`] calls or more failed in a row.
+    /// Returns true in two cases, each with at least [`CALLS`] calls. Either more than half of the window's calls failed, and in at least
+    /// [`SEEN`] seconds more than half of the second's calls. Or the last calls all failed, in at least [`SEEN`] seconds.
     fn fails(&self) -> bool {
         let (calls, failures) = self.counts();
         let fails = calls >= CALLS && failures > calls / 2;

@@ -45,7 +45,8 @@ struct Past {
     against: u32,
     was_checked: bool,
     back: Option<Instant>,
-    /// The number of requests that all servers had served when the first failed request of the current row of failures was sent.
+    /// The requests that all servers together had served when the current row of failures began. A row begins when its first failed
+    /// request is sent.
     row_began: u64,
 }
 

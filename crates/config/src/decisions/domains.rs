@@ -24,7 +24,7 @@ const MAX_KEYS: usize = 16;
 /// The key of a descriptor that has the client's address. A limit per `ip` needs this key.
 const ADDRESS: &str = "remote_address";
 
-/// The limits of descriptors, which Envoy's RateLimitService sends.
+/// The limits for the descriptors that Envoy sends in its calls of the RateLimitService.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RateLimitService {

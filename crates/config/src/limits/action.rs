@@ -105,8 +105,8 @@ pub(crate) struct LimitAction {
     pub(crate) observes: bool,
 }
 
-/// Returns the name and the place of the setting that makes a request hold units until its answer: `count`, or a cost from the answer.
-/// `None` if the limit has neither.
+/// Returns the name and the place of a limit's `count`, or of its cost that is read from the answer. With either setting, a request holds
+/// units until it is answered. `None` if the limit has neither.
 pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Place>)> {
     if let Some(count) = &limit.count {
         return Some(("`count`", count.place));

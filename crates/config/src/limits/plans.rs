@@ -174,7 +174,7 @@ pub(crate) fn unused_plans(
         check.warn(problem.note("no plan is defined; define plans under `plans`"));
     }
     let keys = sources().filter_map(|source| source.api_key.as_ref());
-    // A token or a key file may name any plan later, so no plan is certainly unused.
+    // A token or a key file may name any plan later, so no plan is reported as unused.
     if claim.is_some() || keys.clone().any(|source| source.keys_file.is_some()) {
         return;
     }

@@ -93,7 +93,7 @@ async fn reset(
     key: &KeyName,
     audit: &Audit,
 ) -> Result<LimitReport, NoLimit> {
-    // For a wrong question this call fails, so that no event is recorded.
+    // A wrong name or key ends this function here, before it records an event.
     let before = snapshot.budgets.show_limit(name, key).await?;
     let after = snapshot.budgets.reset_limit(name, key).await;
     match &after {

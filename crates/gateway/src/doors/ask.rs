@@ -27,7 +27,7 @@ const X_REFUSED_STATUS: HeaderName = HeaderName::from_static("x-refused-status")
 /// The form of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AskAnswer {
-    /// Whether each refusal but 401 is 403, because nginx understands no other status.
+    /// Whether each refusal except 401 is sent as 403 (`refuse=403`). nginx accepts no other status for a refusal.
     is_forbidden: bool,
 }
 

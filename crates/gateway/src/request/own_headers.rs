@@ -9,8 +9,8 @@ use tidegate_net::headers::describes_answer;
 pub(crate) struct OwnHeaders(Box<[(HeaderName, HeaderValue)]>);
 
 impl OwnHeaders {
-    /// Takes the headers that `edits` sets, except headers that describe a single answer. With `Cache-Control` of the upstream's pages, for
-    /// example, a cache could store a refusal.
+    /// Takes the headers that `edits` sets, except headers that describe a single answer. For example, operators set `Cache-Control` for the
+    /// upstream's pages. If a refusal had this header, a cache could store the refusal.
     pub(crate) fn of(edits: &HeaderEdits) -> Self {
         let set = edits.set.iter();
         let set = set.filter(|(name, _)| !describes_answer(name));

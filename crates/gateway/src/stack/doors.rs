@@ -41,7 +41,7 @@ impl Stack {
         asked.unwrap_or(proxied)
     }
 
-    /// Begins the record of a question by `door`. `head` is the head of the call that asks it.
+    /// Begins the access log record and the metrics of a question that came by `door`. `head` is the head of the call that asks it.
     pub(crate) fn begin_question<B>(
         &self,
         head: &Request<B>,

@@ -258,7 +258,7 @@ impl Seen {
         quota.capacity() - u64::try_from(scaled).unwrap_or(quota.capacity())
     }
 
-    /// Whether the decision is about this charge's key, by the charge's numbers.
+    /// Whether the decision has this key, and was made under the charge's capacity and period.
     fn is_of(&self, key: &LimitKey, charge: &Charge<'_>) -> bool {
         self.key == *key
             && self.capacity == charge.limit.quota().capacity()

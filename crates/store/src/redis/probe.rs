@@ -19,7 +19,7 @@ use crate::{Charge, Key, Limit, OnFailure, StoreError};
 
 /// The time for which the result of a probe is used without a new probe.
 const HOLDS_FOR: Duration = Duration::from_secs(1);
-/// The time for which a successful result is used if the last call to every server has failed.
+/// The time for which the result of a successful probe is used if, on each server, the most recent call has failed.
 const DOUBTED_FOR: Duration = Duration::from_millis(100);
 /// The least timeout of a whole probe.
 const SHORTEST: Duration = Duration::from_millis(250);

@@ -1,4 +1,5 @@
-//! Holds that this process counts: holds of its own limits, and copies of holds of `concurrency` while Redis does not answer.
+//! The holds that this process counts: the holds in its memory store and, while Redis does not answer, copies of the holds of
+//! `concurrency`.
 //!
 //! In the memory store no hold of a running request lapses. If a hold may have lapsed at the time of a decision, all holds are renewed
 //! first. So neither a pause of the process nor a step of its clock loses a hold.

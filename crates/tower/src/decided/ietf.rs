@@ -10,8 +10,8 @@ use super::refusal::whole_seconds;
 /// The largest integer that a structured field can have.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// Writes the policy of each of `limits`, and the units that the limit `tightest` has left by its `verdict`. Items that the upstream has
-/// sent stay in front of the gateway's items.
+/// Writes `RateLimit-Policy` with the policies of all `limits`, and `RateLimit` with the numbers of the limit `tightest`, from its `verdict`.
+/// Items that the upstream has sent stay in front of the gateway's items.
 pub(crate) fn write<'a>(
     headers: &mut HeaderMap,
     limits: impl Iterator<Item = &'a Limit>,

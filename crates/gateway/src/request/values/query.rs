@@ -1,4 +1,4 @@
-//! Values of a request in the queries of URLs.
+//! Reads query parameters that describe the request to check: `route`, `client` and `per`.
 
 use tidegate_doors::Check;
 

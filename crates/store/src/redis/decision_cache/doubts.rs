@@ -55,8 +55,8 @@ impl DecisionCache {
             let is_new = seen.is_new(charge, now);
             let is_refused = !seen.verdict.allowed && seen.cost <= charge.cost;
             if is_refused && is_new {
-                // Refusals of `concurrency` are not repeated, because held units may become free at any moment. Observed limits refuse no
-                // request.
+                // A cached refusal of a `concurrency` limit does not refuse other requests, because held units may become free at any moment.
+                // Observed limits refuse no request.
                 let counts = !limit.counts_running() && !limit.is_observed();
                 if !counts {
                     return Some(Doubt::None);
