@@ -78,19 +78,22 @@ local function decide(key, last_key, deadline_and_id, word)
   if now > deadline then return undecided() end
 
   local budgets, count, admitted = {}, 0, true
+  -- The units that are left of the limit in front, of which the next limit may be a share.
+  local left
   while key <= last_key do
     local own, limit_key = terms_at(word), KEYS[key]
     word, key = own.behind, key + 1
     local held_key, verdict
     if own.lease == 0 then
-      verdict = own.algorithm.check(limit_key, now, own.cost, own.quota)
+      verdict = own.algorithm.check(limit_key, now, own.cost, own.quota, left)
     else
       held_key = limit_key
       if not own.algorithm.frees then held_key, key = KEYS[key], key + 1 end
-      verdict = holds.check(held_key, limit_key, now, own)
+      verdict = holds.check(held_key, limit_key, now, own, left)
     end
     -- The calendar windows in the call do not contain `now`. The answer has `now`, so that the caller can send the windows around it.
     if not verdict then return undecided() end
+    if own.algorithm.is_within and left then verdict.remaining = math.min(verdict.remaining, left) end
     -- `matters`: us until the limit's own key may expire, without regard to holds.
     local matters = verdict.matters or verdict.reset
     local budget = { key = limit_key, held_key = held_key, terms = own, verdict = verdict, matters = matters }
@@ -99,6 +102,7 @@ local function decide(key, last_key, deadline_and_id, word)
       key = key + 1
       budget.blocked_until = block.check(budget.block_key, now, own.span, verdict)
     end
+    left = verdict.remaining
     admitted = admitted and (verdict.allowed or own.observed)
     count = count + 1
     budgets[count] = budget

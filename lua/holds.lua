@@ -86,14 +86,14 @@ local function later(wait, units, now, algorithm, quota)
   return math.max(wait, algorithm.counts_for(now, now, quota))
 end
 
--- Returns the algorithm's verdict with held units counted as used. Adds three fields: `held`, the held units; `last`, the time at which the
+-- Returns the algorithm's verdict with held units counted as used. `left_in_front`: the units that are left of the limit in front. Adds three fields: `held`, the held units; `last`, the time at which the
 -- last hold lapses; `settling`, whether only held units refuse the request.
-function holds.check(held_key, key, now, own)
+function holds.check(held_key, key, now, own, left_in_front)
   local algorithm, cost, quota = own.algorithm, own.cost, own.quota
   if algorithm.covers and not algorithm.covers(now, quota) then return nil end
   local held, last = held_units(held_key, key, now, math.abs(own.lease), algorithm, quota)
   local units, capacity = cost + held, quota[1]
-  local verdict = algorithm.check(key, now, math.min(units, capacity), quota)
+  local verdict = algorithm.check(key, now, math.min(units, capacity), quota, left_in_front)
   verdict.held, verdict.last = held, last
   if held > 0 then
     local left = math.max(0, verdict.remaining - held)
@@ -118,7 +118,8 @@ function holds.commit(held_key, key, now, own, verdict, id)
     local lapse = now + lease
     redis.call('ZADD', held_key, text(lapse), member_of(id, cost, lease), text(-verdict.held - cost), 'held')
     expire(held_key, math.max(verdict.last, lapse), now, algorithm, quota)
-    verdict.remaining = verdict.remaining - cost
+    -- The bucket of a share may have less left than the cost, if it only observes.
+    verdict.remaining = math.max(0, verdict.remaining - cost)
     verdict.reset = later(verdict.reset, cost, now, algorithm, quota)
     return
   end

@@ -15,6 +15,9 @@ pub trait Algorithm {
     /// Whether an admitted request waits for its turn.
     const IS_QUEUE: bool = false;
 
+    /// Whether the quota is a share of the limit in front of it.
+    const IS_SHARE: bool = false;
+
     /// Whether used units become free at a constant rate.
     const IS_PACED: bool = false;
 
@@ -28,6 +31,12 @@ pub trait Algorithm {
     /// [period](Self::period) after `now`. The check moves such a stamp back, because otherwise the client would be refused until the clock
     /// reaches the stamp.
     fn check(&self, state: &mut Self::State, cost: u64, now: Micros) -> Verdict;
+
+    /// Decides whether a cost fits, as [`check`](Self::check) does. `left` has the units that are left of the limit in front of this one.
+    /// Only a [share](crate::FairShare) of that limit depends on it.
+    fn check_within(&self, state: &mut Self::State, cost: u64, now: Micros, _left: u64) -> Verdict {
+        self.check(state, cost, now)
+    }
 
     /// Charges a cost that [`Algorithm::check`] allowed at the same `now`, and updates the verdict's numbers.
     fn commit(&self, state: &mut Self::State, cost: u64, now: Micros, verdict: &mut Verdict) {
@@ -73,6 +82,11 @@ pub trait Algorithm {
 
     /// Returns the us after which a running request's hold lapses unless it is renewed. `None` if the algorithm charges requests at once.
     fn lease(&self) -> Option<Micros> {
+        None
+    }
+
+    /// Returns the weight of a member whose share the quota is. `None` for every other algorithm.
+    fn weight(&self) -> Option<u64> {
         None
     }
 

@@ -23,6 +23,8 @@ pub struct Budget<'a> {
     pub hold: HoldId,
     /// The holds of all running requests under the key.
     pub holds: KeyHolds,
+    /// The units that are left of the limit in front of this one. [`decide`] sets it.
+    pub left_in_front: u64,
 }
 
 impl<'a> Budget<'a> {
@@ -38,15 +40,23 @@ impl<'a> Budget<'a> {
             lease: quota.lease(),
             hold: HoldId::default(),
             holds: KeyHolds::default(),
+            left_in_front: u64::MAX,
         }
     }
 
     /// Returns the verdict of this limit alone ([`crate::Algorithm::check`]). Held units count as used.
     pub fn check(&mut self, now: Micros) -> Verdict {
         let mut verdict = match self.holds.is_empty() {
-            true => self.quota.check(&mut self.state, self.cost, now),
+            true => {
+                let left = self.left_in_front;
+                self.quota
+                    .check_within(&mut self.state, self.cost, now, left)
+            }
             false => self.check_beside(now),
         };
+        if self.quota.is_share() {
+            verdict.remaining = verdict.remaining.min(self.left_in_front);
+        }
         if let Some(block) = &self.block {
             block.check(&mut self.blocked_until, now, &mut verdict);
         }
@@ -57,7 +67,8 @@ impl<'a> Budget<'a> {
         self.charge_lapsed(now);
         let (quota, cost, held) = (self.quota, self.cost, self.holds.units());
         let (units, capacity) = (cost.saturating_add(held), quota.capacity());
-        let mut verdict = quota.check(&mut self.state, units.min(capacity), now);
+        let left = self.left_in_front;
+        let mut verdict = quota.check_within(&mut self.state, units.min(capacity), now, left);
         if held == 0 {
             return verdict;
         }
@@ -91,7 +102,8 @@ impl<'a> Budget<'a> {
         if let Some(lease) = self.lease {
             let (id, units) = (self.hold, self.cost);
             self.holds.take(Hold { id, units, lease }, now);
-            verdict.remaining -= units;
+            // The bucket of a share may have less left than the cost, if it only observes.
+            verdict.remaining = verdict.remaining.saturating_sub(units);
             verdict.reset = self.quota.later(verdict.reset, units, now);
             return;
         }
@@ -164,8 +176,11 @@ impl<'a> Budget<'a> {
 /// ```
 pub fn decide(budgets: &mut [Budget<'_>], now: Micros, verdicts: &mut [Verdict]) -> bool {
     let mut admitted = true;
+    let mut left = u64::MAX;
     for (budget, verdict) in budgets.iter_mut().zip(verdicts.iter_mut()) {
+        budget.left_in_front = left;
         *verdict = budget.check(now);
+        left = verdict.remaining;
         admitted &= verdict.allowed || budget.observed;
     }
     for (budget, verdict) in budgets.iter_mut().zip(verdicts) {

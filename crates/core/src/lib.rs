@@ -3,7 +3,8 @@
 //! This crate defines the algorithms. The memory store runs this code, and `lua/*.lua` must compute the same numbers. The crate has no
 //! clock, no store, no request and no configuration. State and time are arguments, and the result is a [`Verdict`].
 //!
-//! Decisions use only integers below 2^53, because Lua's numbers are doubles, which round larger integers. A quota whose products could
+//! Decisions use integers below 2^53, because Lua's numbers are doubles, which round larger integers. Only a `fair_share` computes with other
+//! doubles. A quota whose products could
 //! reach 2^53 is refused with a [`QuotaError`].
 
 mod algorithm;
@@ -15,6 +16,7 @@ mod concurrency;
 mod counter;
 mod debt;
 mod decide;
+mod fair_share;
 mod fixed_window;
 mod holds;
 mod leaky_bucket;

@@ -55,6 +55,11 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(_) => $algorithm::IS_QUEUE,)+ }
             }
 
+            /// See [`Algorithm::IS_SHARE`].
+            pub const fn is_share(&self) -> bool {
+                match self { $(Self::$algorithm(_) => $algorithm::IS_SHARE,)+ }
+            }
+
             /// See [`Algorithm::IS_PACED`].
             pub const fn is_paced(&self) -> bool {
                 match self { $(Self::$algorithm(_) => $algorithm::IS_PACED,)+ }
@@ -96,6 +101,11 @@ macro_rules! quota {
             /// See [`Algorithm::lease`].
             pub fn lease(&self) -> Option<Micros> {
                 match self { $(Self::$algorithm(quota) => Algorithm::lease(quota),)+ }
+            }
+
+            /// See [`Algorithm::weight`].
+            pub fn weight(&self) -> Option<u64> {
+                match self { $(Self::$algorithm(quota) => Algorithm::weight(quota),)+ }
             }
 
             /// See [`Algorithm::calendar`].
@@ -155,6 +165,14 @@ macro_rules! quota {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.check(state, cost, now),)+
                     (quota, state) => { *state = quota.fresh(); quota.check(state, cost, now) }
+                }
+            }
+
+            /// See [`Algorithm::check_within`].
+            pub fn check_within(&self, state: &mut State, cost: u64, now: Micros, left: u64) -> Verdict {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.check_within(state, cost, now, left),)+
+                    (quota, state) => { *state = quota.fresh(); quota.check_within(state, cost, now, left) }
                 }
             }
 
@@ -222,9 +240,10 @@ macro_rules! algorithms {
             leaky_bucket: LeakyBucket(Debt) needs ["debt"],
             fixed_window: FixedWindow(WindowCount) needs ["window"],
             sliding_window_log: SlidingWindowLog(Stamps) needs [],
-            sliding_window_counter: SlidingWindowCounter(WindowPair) needs [],
+            sliding_window_counter: SlidingWindowCounter(WindowPair) needs ["window_pair"],
             calendar_window: CalendarWindow(WindowCount) needs ["window"],
             concurrency: Concurrency(()) needs [],
+            fair_share: FairShare(WindowPair) needs ["window_pair"],
         }
     };
 }
@@ -277,6 +296,7 @@ impl Quota {
             Self::SlidingWindowLog(_) => SlidingWindowLog::new(UNITS, SPAN)?.into(),
             Self::SlidingWindowCounter(_) => SlidingWindowCounter::new(UNITS, SPAN)?.into(),
             Self::Concurrency(_) => Concurrency::new(UNITS, 100 * SPAN)?.into(),
+            Self::FairShare(_) => FairShare::of(&TokenBucket::new(UNITS, rate)?.into(), 1)?.into(),
         })
     }
 }

@@ -4,15 +4,12 @@
 //! requests came evenly. Promise: the estimate never exceeds the limit, and the true count of any window stays below twice the limit.
 //! `lua/sliding_window_counter.lua` computes the same results.
 
-use crate::numbers::{MAX_EXACT, MAX_SPAN, at_most, window_quota, written_span};
+use crate::numbers::{MAX_EXACT, at_most, window_quota, written_span};
 use crate::{Algorithm, Counter, Micros, Mode, Numbers, QuotaError, Verdict, WindowPair};
 
 /// The shortest window, in us, in which elapsed time counts in whole milliseconds. In microseconds, products of such windows could exceed
 /// 2^53.
 const COARSE_FROM: Micros = 3_600 * 1_000_000;
-
-/// The largest count of a window, 2^52. Divisions of larger counts may be inexact in Lua.
-const LARGEST_COUNT: u64 = MAX_SPAN;
 
 /// The quota of a sliding window counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,25 +51,6 @@ impl SlidingWindowCounter {
         MAX_EXACT / (2 * self.steps())
     }
 
-    /// Returns the counts in force at `now`. After the end of the current window, its count becomes the previous count.
-    fn settle(&self, state: &WindowPair, now: Micros) -> WindowPair {
-        let start = now - now % self.window;
-        let counted = WindowPair {
-            start: state.start,
-            current: state.current.min(LARGEST_COUNT),
-            previous: state.previous.min(LARGEST_COUNT),
-        };
-        if state.start >= start {
-            return counted;
-        }
-        let is_previous = state.start + self.window == start;
-        WindowPair {
-            start,
-            current: 0,
-            previous: if is_previous { counted.current } else { 0 },
-        }
-    }
-
     /// Returns the steps of the current window that are left at `now`.
     const fn left(&self, pair: &WindowPair, now: Micros) -> u64 {
         self.steps() - now.saturating_sub(pair.start) / self.unit
@@ -105,15 +83,6 @@ impl SlidingWindowCounter {
         let share = (free * steps).checked_div(pair.current).unwrap_or(steps);
         self.window + steps.saturating_sub(share) * self.unit
     }
-
-    /// Returns the time until neither window counts, in us.
-    const fn reset(&self, pair: &WindowPair, now: Micros) -> Micros {
-        match (pair.current, pair.previous) {
-            (0, 0) => 0,
-            (0, _) => pair.start + self.window - now,
-            (_, _) => pair.start + 2 * self.window - now,
-        }
-    }
 }
 
 impl Algorithm for SlidingWindowCounter {
@@ -127,16 +96,14 @@ impl Algorithm for SlidingWindowCounter {
     }
 
     fn check(&self, state: &mut WindowPair, cost: u64, now: Micros) -> Verdict {
-        if state.start > now + self.window {
-            state.start = now - now % self.window;
-        }
-        let pair = self.settle(state, now);
+        state.bound(self.window, now);
+        let pair = state.settled(self.window, now);
         let remaining = self.remaining(&pair, now);
         let allowed = cost <= remaining;
         Verdict {
             allowed,
             remaining,
-            reset: self.reset(&pair, now),
+            reset: pair.reset(self.window, now),
             retry_after: if allowed {
                 0
             } else {
@@ -149,26 +116,25 @@ impl Algorithm for SlidingWindowCounter {
     fn commit(&self, state: &mut WindowPair, cost: u64, now: Micros, verdict: &mut Verdict) {
         self.charge(state, cost, now);
         verdict.remaining -= cost;
-        verdict.reset = self.reset(state, now);
+        verdict.reset = state.reset(self.window, now);
     }
 
     fn charge(&self, state: &mut WindowPair, cost: u64, now: Micros) {
-        *state = self.settle(state, now);
-        state.current = state.current.saturating_add(cost).min(LARGEST_COUNT);
+        *state = state.settled(self.window, now);
+        state.add(cost);
     }
 
     fn excess(&self, state: &WindowPair, now: Micros) -> u64 {
-        let pair = self.settle(state, now);
+        let pair = state.settled(self.window, now);
         if pair.previous > self.largest() {
-            return LARGEST_COUNT;
+            return WindowPair::LARGEST_COUNT;
         }
         let weighted = (pair.previous * self.left(&pair, now)).div_ceil(self.steps());
         (pair.current + weighted).saturating_sub(self.limit)
     }
 
     fn expires(&self, state: &WindowPair) -> Micros {
-        let windows = if state.current > 0 { 2 } else { 1 };
-        state.start + windows * self.window
+        state.expires(self.window)
     }
 
     /// Returns the limit, the window in us, and the step in which elapsed time counts, in us.
@@ -193,7 +159,7 @@ impl Algorithm for SlidingWindowCounter {
     }
 
     fn windows(&self, state: &WindowPair, now: Micros) -> Option<WindowPair> {
-        Some(self.settle(state, now))
+        Some(state.settled(self.window, now))
     }
 
     fn counter(&self) -> Option<Counter> {

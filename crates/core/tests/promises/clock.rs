@@ -117,7 +117,9 @@ fn stamp(state: &State) -> Option<Micros> {
         State::SlidingWindowLog(stamps) => stamps.last(),
         // Places lapse. Other tests cover them.
         State::Concurrency(_) => None,
-        State::SlidingWindowCounter(pair) => Some(pair.start).filter(|_| pair.current > 0),
+        State::SlidingWindowCounter(pair) | State::FairShare(pair) => {
+            Some(pair.start).filter(|_| pair.current > 0)
+        }
     }
 }
 
@@ -128,6 +130,8 @@ fn used(quota: &Quota, state: &State, now: Micros) -> u64 {
         State::FixedWindow(window) | State::CalendarWindow(window) => window.count,
         State::SlidingWindowLog(stamps) => stamps.all_units(),
         State::Concurrency(_) => 0,
+        // A share has no capacity of its own (shares.rs).
+        State::FairShare(_) => 0,
         State::SlidingWindowCounter(pair) => {
             let window = period(quota);
             let unit = if window < 3_600_000_000 { 1 } else { 1_000 };

@@ -25,6 +25,7 @@ mod changed;
 mod clock;
 mod debts;
 mod holds;
+mod shares;
 mod traffic;
 mod verdicts;
 mod windows;

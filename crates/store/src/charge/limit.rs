@@ -6,7 +6,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Block, Micros, Mode, Quota};
+use tidegate_core::{Block, FairShare, Micros, Mode, Quota, QuotaError};
 use tidegate_redis::Word;
 
 use super::SEED;
@@ -107,6 +107,23 @@ impl Limit {
         let mut limit = self.clone();
         limit.quota = quota.into();
         limit.made()
+    }
+
+    /// Returns the limit of a member's share in this limit, for members of this weight. Its name is this limit's name and `/share`.
+    ///
+    /// # Errors
+    ///
+    /// [`FairShare::of`] refuses the quota or the weight.
+    pub fn share(&self, weight: u64) -> Result<Self, QuotaError> {
+        let quota = FairShare::of(&self.quota, weight)?.into();
+        let limit = Self {
+            name: format!("{}/share", self.name),
+            quota,
+            block: None,
+            is_shared: false,
+            ..self.clone()
+        };
+        Ok(limit.made())
     }
 
     /// Gives a plan budgets of its own: the plan's name becomes a part of the keys.

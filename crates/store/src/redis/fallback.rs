@@ -123,6 +123,8 @@ impl Fallback {
             // There is no other gateway, so this process has all holds.
             true if gateways == 1 => (None, None),
             true => (self.cache.held(charge, &quota), None),
+            // The units left of a share depend on the shared limit, so they do not show what the member has used.
+            false if quota.is_share() => (None, None),
             false => (None, self.cache.state(charge, &quota, now)),
         };
         Terms {

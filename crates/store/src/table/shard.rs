@@ -67,6 +67,7 @@ impl KeyState {
             lease: charge.limit.lease(),
             hold,
             holds: self.holds,
+            left_in_front: u64::MAX,
         }
     }
 

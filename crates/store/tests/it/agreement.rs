@@ -29,7 +29,9 @@ fn operations() -> u64 {
 /// As many clients at once, each with keys of its own.
 const TASKS: u64 = 32;
 /// The mixed lists, beside the algorithms by their index.
-const MIXED: usize = 7;
+const MIXED: usize = 8;
+/// A bucket with the share of a member.
+const SHARE: usize = 7;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn token_bucket() {
@@ -64,6 +66,11 @@ async fn calendar_window() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrency() {
     agrees(6).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fair_share() {
+    agrees(SHARE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -88,7 +88,9 @@ async fn a_stamp_that_was_moved_gets_a_time_to_live_too() {
             Quota::FixedWindow(_) | Quota::CalendarWindow(_) => {
                 vec!["SET".into(), format!("{start} 3")]
             }
-            Quota::SlidingWindowCounter(_) => vec!["SET".into(), format!("{start} 3 1")],
+            Quota::SlidingWindowCounter(_) | Quota::FairShare(_) => {
+                vec!["SET".into(), format!("{start} 3 1")]
+            }
             Quota::SlidingWindowLog(_) => {
                 let stamp = ahead.to_string();
                 vec!["RPUSH".into(), stamp.clone(), stamp.clone(), stamp]

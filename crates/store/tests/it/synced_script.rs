@@ -12,7 +12,10 @@ const FIXED: &str = concat!(
     include_str!("../../../../lua/window.lua"),
     include_str!("../../../../lua/fixed_window.lua"),
 );
-const SLIDING: &str = include_str!("../../../../lua/sliding_window_counter.lua");
+const SLIDING: &str = concat!(
+    include_str!("../../../../lua/window_pair.lua"),
+    include_str!("../../../../lua/sliding_window_counter.lua"),
+);
 
 /// One key of one algorithm at one Redis, whom any gateway may tell something.
 struct Key {

@@ -3,18 +3,21 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{
-    Block, CalendarWindow, Concurrency, Debt, FixedWindow, Hold, HoldId, KeyHolds, LeakyBucket,
-    MAX_EXACT, Quota, Rate, SlidingWindowCounter, SlidingWindowLog, Stamps, State, TokenBucket,
-    WindowCount, WindowPair,
+    Block, CalendarWindow, Concurrency, Debt, FairShare, FixedWindow, Hold, HoldId, KeyHolds,
+    LeakyBucket, MAX_EXACT, MAX_WINDOW, Quota, Rate, SlidingWindowCounter, SlidingWindowLog,
+    Stamps, State, TokenBucket, WindowCount, WindowPair,
 };
 use tidegate_store::{Charge, Limit};
 use tidegate_testkit::RedisConnection;
 
-use super::{Kept, MIXED};
+use super::{Kept, MIXED, SHARE};
 use crate::support::{Random, even_calendar};
 
-/// The algorithms of one request: one of them, or two to four at once.
+/// The algorithms of one request: one of them, or two to four at once. A share follows a bucket.
 pub(super) fn kinds(algorithm: usize, random: &mut Random) -> Vec<usize> {
+    if algorithm == SHARE {
+        return vec![random.pick(&[0, 1]), SHARE];
+    }
     if algorithm < MIXED {
         return vec![algorithm];
     }
@@ -49,6 +52,17 @@ pub(super) fn quota(kind: usize, most: u64, window: u64, random: &mut Random) ->
         3 => SlidingWindowLog::new(most.min(500), window).unwrap().into(),
         4 => SlidingWindowCounter::new(most, window).unwrap().into(),
         6 => Concurrency::new(most.min(500), window).unwrap().into(),
+        SHARE => {
+            // All quotas of a key have one window: that of a bucket of a thousand.
+            let rate = Rate {
+                count: 1_000,
+                per: window.min(MAX_WINDOW / 2),
+            };
+            let shared = TokenBucket::new(1_000, rate).unwrap().into();
+            let weight = random.pick(&[1, 1, 2, 7, 1_000]);
+            let share = Quota::from(FairShare::of(&shared, weight).unwrap());
+            share.with_capacity(most).unwrap()
+        }
         _ => CalendarWindow::new(most, even_calendar(window))
             .unwrap()
             .into(),
@@ -127,8 +141,10 @@ pub(super) async fn plant(
             let state = State::CalendarWindow(WindowCount { start, count });
             (state, vec![format!("{start} {count}")])
         }
-        Quota::SlidingWindowCounter(_) => {
-            let start = aligned(around(random, now));
+        Quota::SlidingWindowCounter(_) | Quota::FairShare(_) => {
+            let window = quota.period();
+            let at = around(random, now);
+            let start = at - at % window;
             let (current, previous) = (used(random), used(random));
             let pair = WindowPair {
                 start,
@@ -136,7 +152,11 @@ pub(super) async fn plant(
                 previous,
             };
             let text = format!("{start} {current} {previous}");
-            (State::SlidingWindowCounter(pair), vec![text])
+            let state = match quota {
+                Quota::FairShare(_) => State::FairShare(pair),
+                _ => State::SlidingWindowCounter(pair),
+            };
+            (state, vec![text])
         }
         Quota::SlidingWindowLog(_) => {
             let length = used(random).min(600);

@@ -66,9 +66,10 @@ pub(super) fn text(quota: &Quota) -> String {
             include_str!("../../../../../lua/fixed_window.lua"),
         ),
         Quota::SlidingWindowLog(_) => include_str!("../../../../../lua/sliding_window_log.lua"),
-        Quota::SlidingWindowCounter(_) => {
-            include_str!("../../../../../lua/sliding_window_counter.lua")
-        }
+        Quota::SlidingWindowCounter(_) => concat!(
+            include_str!("../../../../../lua/window_pair.lua"),
+            include_str!("../../../../../lua/sliding_window_counter.lua"),
+        ),
         other => unreachable!("{other:?} is not lent"),
     };
     let lease = include_str!("../../../../../lua/lease.lua");

@@ -1,0 +1,78 @@
+-- fair_share: the share of one member in a bucket that many members share. Computes the same as crates/core/src/fair_share.rs, with the
+-- same operations on doubles in the same order. Numbers of a quota: capacity (of the shared bucket), units (that the bucket refills in a
+-- window), weight, window.
+
+local fair_share = { numbers = 4 }
+
+local STEPS, HALVINGS = 1000, 10
+
+-- Returns the units that the member may still use, rounded up, if `left` units of the shared bucket are left.
+local function remaining_with(left, start, current, previous, now, quota)
+  local capacity, units, weight, window = quota[1], quota[2], quota[3], quota[4]
+  if left >= math.ceil(capacity / 2) then return capacity end
+  local part = left / capacity
+  local level = math.floor(8 * units * weight * part * part * STEPS)
+  local rest = STEPS - math.floor(math.max(0, now - start) / (window / STEPS))
+  if current == 0 and previous == 0 then return math.min(math.max(1, math.ceil(level / STEPS)), capacity) end
+  local free = math.max(0, level - current * STEPS)
+  -- A count beyond the level may be so large that a product with it is not exact. A quotient is exact.
+  if previous > 0 and rest > math.floor(free / previous) then return 0 end
+  return math.min(math.ceil((free - previous * rest) / STEPS), capacity)
+end
+
+-- Returns the us until a refused cost fits, if no other request comes: the shared bucket refills meanwhile.
+local function wait(left, start, current, previous, cost, now, quota)
+  local capacity, window = quota[1], quota[4]
+  local rate = quota[2] / window
+  -- The cost fits as soon as half of the bucket is left.
+  local fits, too_short = math.ceil((math.ceil(capacity / 2) - left) / rate), 0
+  for _ = 1, HALVINGS do
+    local time = math.floor((too_short + fits) / 2)
+    local later = now + time
+    local own_start, own_current, own_previous = later - later % window, 0, 0
+    if start >= own_start then
+      own_start, own_current, own_previous = start, current, previous
+    elseif start + window == own_start then
+      own_previous = current
+    end
+    local refilled = left + math.floor(time * rate)
+    if cost <= remaining_with(refilled, own_start, own_current, own_previous, later, quota) then
+      fits = time
+    else
+      too_short = time
+    end
+  end
+  return fits
+end
+
+function fair_share.counts_for(at, now, quota)
+  local window = quota[4]
+  return at - at % window + 2 * window - now
+end
+
+-- `left`: the units that are left of the shared bucket, which the limit in front of this one has checked.
+function fair_share.check(key, now, cost, quota, left)
+  local window = quota[4]
+  left = left or quota[1]
+  local start, current, previous = window_pair.load(key, window, now)
+  local remaining = remaining_with(left, start, current, previous, now, quota)
+  local allowed = cost <= remaining
+  return {
+    allowed = allowed,
+    remaining = remaining,
+    reset = window_pair.reset(start, current, previous, window, now),
+    retry_after = allowed and 0 or wait(left, start, current, previous, cost, now, quota),
+    delay = 0,
+    start = start,
+    current = current,
+    previous = previous,
+  }
+end
+
+function fair_share.commit(key, now, cost, quota, verdict)
+  verdict.remaining = math.max(0, verdict.remaining - cost)
+  window_pair.commit(key, now, cost, quota[4], verdict)
+end
+
+fair_share.is_within = true
+algorithms.fair_share = fair_share
