@@ -204,8 +204,10 @@ fn tried<'p>(
         let numbered = limits.iter().enumerate();
         let ladders = numbered.map(|(number, limit)| match &replay.capacities {
             // A limit with `action: delay` lets requests wait instead of refusing them, so a count of refusals at other quotas has no
-            // meaning.
-            _ if delays(trial.settings, limit) => Ladder::at(limit, &[]),
+            // meaning. A share has no quota of its own.
+            _ if delays(trial.settings, limit) || limit.quota().is_share() => {
+                Ladder::at(limit, &[])
+            }
             None => Ladder::new(limit),
             Some(capacities) => Ladder::at(limit, &capacities[index][number]),
         });

@@ -101,6 +101,7 @@ fn why_none(tried: &Tried<'_>, number: usize, needed: &NeededQuota) -> String {
         _ if delays(tried.trial.settings, limit) => {
             "requests wait for it by action: delay".to_owned()
         }
+        _ if limit.quota().is_share() => "it has no quota of its own".to_owned(),
         _ if needed.of == 0 => "all its clients have plans with quotas of their own".to_owned(),
         Some(more_at) => format!(
             "{} is too small, and no larger one was tried",

@@ -78,10 +78,11 @@ fn assess_caller<B>(
     let is_preflight = || RequestContext::of(request).is_preflight;
     let access = admit(policy, overrides, &mut caller, is_preflight);
     // `push` is cheaper than `collect`.
-    let mut charges = PerCharge::new();
+    let mut charges = PerCharge::<Assessed>::new();
     for rule in policy.rules.iter() {
+        let front = charges.last().map(|front| &front.key);
         charges.push(Assessed {
-            key: hasher.key(rule, policy, &caller, request),
+            key: hasher.key_behind(front, rule, policy, &caller, request),
             cost: rule.cost.of(request.headers(), trusted),
             origin: Hasher::origin(rule, &caller),
         });
@@ -229,6 +230,9 @@ impl Assessment {
             let Some(limit) = assessed.limit else {
                 continue;
             };
+            if assessed.rule.front.is_some() && !is_share_of(limit, index, charges.last()) {
+                continue;
+            }
             if cost > limit.quota().capacity() {
                 if limit.is_observed() {
                     continue;
@@ -246,4 +250,12 @@ impl Assessment {
         }
         Ok(charges)
     }
+}
+
+/// Whether `limit`, the share with this index, is a share of the limit that was charged last. It is not if the client is exempt from the
+/// shared limit, or has a budget of its own there.
+fn is_share_of(limit: &Limit, index: usize, front: Option<&RuleCharge<'_>>) -> bool {
+    front.is_some_and(|front| {
+        front.index + 1 == index && front.limit.quota().capacity() == limit.quota().capacity()
+    })
 }

@@ -67,9 +67,45 @@ impl Hasher {
         // `push` is cheaper than `collect`.
         let mut keys = PerCharge::new();
         for rule in policy.rules.iter() {
-            keys.push(self.key(rule, policy, caller, request));
+            keys.push(self.key_behind(keys.last(), rule, policy, caller, request));
         }
         keys
+    }
+
+    /// Returns the key under which `rule` counts this request. `front` is the key of the rule in front of `rule`.
+    pub(crate) fn key_behind<B>(
+        &self,
+        front: Option<&Key>,
+        rule: &Rule,
+        policy: &Policy,
+        caller: &Caller,
+        request: &Request<B>,
+    ) -> Key {
+        match (front, &rule.front) {
+            (Some(front), Some(_)) => self.share_key(front, rule, policy, caller, request),
+            _ => self.key(rule, policy, caller, request),
+        }
+    }
+
+    /// Returns the key of a member's share. It begins like the key of the shared limit, so that both are in one slot of a Redis Cluster.
+    fn share_key<B>(
+        &self,
+        shared: &Key,
+        rule: &Rule,
+        policy: &Policy,
+        caller: &Caller,
+        request: &Request<B>,
+    ) -> Key {
+        let rest = self.0.load().digest(|parts| {
+            parts.add("share", &shared.rest);
+            for per in rule.per.iter() {
+                parts.add_part(per, policy, caller, request);
+            }
+        });
+        Key {
+            tag: shared.tag,
+            rest,
+        }
     }
 
     /// Returns the caller's address if the key under `rule` has an unverified part that the sender of the request chose. `None` if each
@@ -91,6 +127,10 @@ impl Hasher {
         caller: &Caller,
         request: &Request<B>,
     ) -> Key {
+        if let Some(shared) = &rule.front {
+            let shared = self.key(shared, policy, caller, request);
+            return self.share_key(&shared, rule, policy, caller, request);
+        }
         let secret = self.0.load();
         let own = rule.per.iter().position(|per| per.is_callers());
         let tag = match own {
@@ -108,35 +148,7 @@ impl Hasher {
         } else {
             secret.digest(|parts| {
                 for (_, per) in others() {
-                    match per {
-                        Per::Client
-                        | Per::Ip
-                        | Per::Network(_)
-                        | Per::ApiKey
-                        | Per::UserId
-                        | Per::ClientCert => parts.add_client(&counted(caller, per)),
-                        Per::Claim(name) => parts.add_claim(caller, name),
-                        Per::Route => parts.add("route", policy.route.as_bytes()),
-                        Per::Method => parts.add("method", method(request.method()).as_bytes()),
-                        Per::Host => parts.add("host", host(request).as_bytes()),
-                        Per::Header(name) => {
-                            let value = header_value(request.headers(), name);
-                            parts.add_named(caller, "header", name.as_str(), value);
-                        }
-                        Per::Cookie(name) => {
-                            let value = cookie_value(request, name);
-                            parts.add_named(caller, "cookie", name, value.as_deref());
-                        }
-                        Per::Path(name) => {
-                            let value = RequestContext::of(request).path_value(name);
-                            parts.add_named(caller, "path", name, value.map(str::as_bytes));
-                        }
-                        Per::Query(name) => {
-                            let value = query_value(request, name);
-                            parts.add_named(caller, "query", name, value.as_deref());
-                        }
-                        Per::Descriptor(name) => parts.add_descriptor(caller, request, name),
-                    }
+                    parts.add_part(per, policy, caller, request);
                 }
             })
         };
@@ -183,6 +195,39 @@ impl Parts {
         for part in [kind.as_bytes(), value] {
             self.0.update(&(part.len() as u64).to_be_bytes());
             self.0.update(part);
+        }
+    }
+
+    /// Adds the value of a part of the request.
+    fn add_part<B>(&mut self, per: &Per, policy: &Policy, caller: &Caller, request: &Request<B>) {
+        match per {
+            Per::Client
+            | Per::Ip
+            | Per::Network(_)
+            | Per::ApiKey
+            | Per::UserId
+            | Per::ClientCert => self.add_client(&counted(caller, per)),
+            Per::Claim(name) => self.add_claim(caller, name),
+            Per::Route => self.add("route", policy.route.as_bytes()),
+            Per::Method => self.add("method", method(request.method()).as_bytes()),
+            Per::Host => self.add("host", host(request).as_bytes()),
+            Per::Header(name) => {
+                let value = header_value(request.headers(), name);
+                self.add_named(caller, "header", name.as_str(), value);
+            }
+            Per::Cookie(name) => {
+                let value = cookie_value(request, name);
+                self.add_named(caller, "cookie", name, value.as_deref());
+            }
+            Per::Path(name) => {
+                let value = RequestContext::of(request).path_value(name);
+                self.add_named(caller, "path", name, value.map(str::as_bytes));
+            }
+            Per::Query(name) => {
+                let value = query_value(request, name);
+                self.add_named(caller, "query", name, value.as_deref());
+            }
+            Per::Descriptor(name) => self.add_descriptor(caller, request, name),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use tidegate_core::QuotaError;
 use tidegate_store::Limit;
 
 use crate::{Answers, Cost};
@@ -173,6 +174,11 @@ pub struct Rule {
     pub count: Option<Arc<[(u16, u16)]>>,
     /// Whether a request that a leaky bucket admits is forwarded at once, without a wait for its turn.
     pub nodelay: bool,
+    /// The rule of the members' [share](Self::share_of_members) in this limit, if it is divided. The policy lists it just behind this rule.
+    pub share: Option<Arc<Self>>,
+    /// The rule of the shared limit, if this rule is the [share](Self::share_of_members) of its members. The policy lists the shared limit just in
+    /// front of this rule.
+    pub front: Option<Arc<Self>>,
     /// The clients that are exempt from the limit, and the clients that are denied on each route with the limit. [`Access::new`] reads
     /// these lists.
     pub lists: LimitLists,
@@ -189,8 +195,55 @@ impl Rule {
             action: Action::default(),
             count: None,
             nodelay: false,
+            share: None,
+            front: None,
             lists: LimitLists::default(),
         }
+    }
+
+    /// Returns the rule for the share of each member in this limit: the clients that differ in the parts `by`. `weights` has the weight of
+    /// each plan, in the order of the plans. A client without a plan has the weight 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Limit::share`] refuses the limit's quota or a weight.
+    pub fn share_of_members(
+        &self,
+        by: impl Into<Arc<[Per]>>,
+        weights: &[u64],
+    ) -> Result<Self, QuotaError> {
+        let limit = Arc::new(self.limit.share(1)?);
+        let plans = weights.iter().enumerate().map(|(index, weight)| {
+            Ok(match self.plans.get(index) {
+                // The plan is unlimited.
+                Some(None) => None,
+                _ if *weight == 1 => Some(limit.clone()),
+                _ => Some(Arc::new(self.limit.share(*weight)?)),
+            })
+        });
+        Ok(Self {
+            limit: limit.clone(),
+            per: by.into(),
+            plans: plans.collect::<Result<_, _>>()?,
+            share: None,
+            front: Some(Arc::new(Self {
+                share: None,
+                ..self.clone()
+            })),
+            ..self.clone()
+        })
+    }
+
+    /// Returns this rule's share after its shared limit has got other numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`Limit::share`] refuses the numbers.
+    pub fn share_in(&self, shared: &Self) -> Result<Self, QuotaError> {
+        let weight = |limit: &Option<Arc<Limit>>| limit.as_ref()?.quota().weight();
+        let weights = self.plans.iter().map(weight);
+        let weights: Vec<u64> = weights.map(|weight| weight.unwrap_or(1)).collect();
+        shared.share_of_members(self.per.clone(), &weights)
     }
 
     /// Returns the rule with `limit`, the same limit with other numbers, in place of its own. Plans with numbers of their own keep them.

@@ -208,8 +208,12 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let secret = store::secret(check, file.secret.as_ref(), store.as_ref());
     let claims = &callers.claims;
     let (mut limits, mut rules) = limits::limits(check, written, clients, &sources, claims, shared);
-    limits::plans::plans(check, file.plans.as_ref(), &plans, written, &mut rules);
+    let weights = limits::plans::plans(check, file.plans.as_ref(), &plans, written, &mut rules);
     let files = decisions::files::read(check, decisions, shared, &mut limits, &mut rules);
+    // After all limits that other programs can charge, whose positions in the list are their numbers.
+    limits.extend(limits::share::shares(
+        check, written, clients, claims, &weights, &mut rules,
+    ));
     listeners::untrusted_proxy(check, file.listen.as_ref(), clients, &listen, &rules);
     listeners::unasked_certificates(check, clients, &listen);
     admin::open_admin(check, file.admin.as_ref(), admin.as_ref());

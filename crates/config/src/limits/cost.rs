@@ -127,7 +127,7 @@ pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Opt
     }
 }
 
-fn at_least_1(check: &mut Check<'_>, scalar: &Scalar<Count>, what: &str) -> Option<u64> {
+pub(super) fn at_least_1(check: &mut Check<'_>, scalar: &Scalar<Count>, what: &str) -> Option<u64> {
     let Count(number) = check.read(scalar)?;
     if number == 0 {
         let message = format!("`{what}` must be at least 1");

@@ -10,6 +10,7 @@ mod pairs;
 pub(crate) mod plans;
 mod quota;
 pub(crate) mod set;
+pub(crate) mod share;
 pub(crate) mod sharing;
 mod slips;
 mod window;
@@ -58,6 +59,8 @@ macro_rules! limit {
             $($(#[$doc])* pub(crate) $key: Option<$numbers>,)*
             /// The parts of a request whose values have separate budgets; `[]` is one budget for all requests. Default: `[client]`.
             pub(crate) per: Option<Vec<Scalar<Per>>>,
+            /// The members that divide the limit fairly, if several clients share it. Default: the limit is not divided.
+            pub(crate) share: Option<Spanned<share::WrittenShare>>,
             /// The cost of a request: a whole number, or a number from a trusted proxy's header or from the answer. Default: 1.
             pub(crate) cost: Option<SingleOr<Count, WrittenCost>>,
             /// The statuses of answers after which a request stays charged. Default: every request stays charged.
@@ -217,9 +220,19 @@ fn per(
     clients: WrittenClients<'_>,
     claims: &[Arc<str>],
 ) -> Vec<Per> {
-    let Some(scalars) = &limit.per else {
-        return vec![Per::Client];
-    };
+    match &limit.per {
+        None => vec![Per::Client],
+        Some(scalars) => parts(check, scalars, clients, claims),
+    }
+}
+
+/// Reads a list of parts of a request.
+fn parts(
+    check: &mut Check<'_>,
+    scalars: &[Scalar<Per>],
+    clients: WrittenClients<'_>,
+    claims: &[Arc<str>],
+) -> Vec<Per> {
     let mut per = Vec::new();
     for scalar in scalars {
         let Some(part) = check.read(scalar) else {
@@ -306,6 +319,11 @@ pub(crate) fn rules_of(
             without_descriptor(check, scalar, rule, whose);
         }
         list.extend(rule.clone());
+        list.extend(
+            rule.as_ref()
+                .and_then(|rule| rule.share.as_deref())
+                .cloned(),
+        );
     }
     list
 }

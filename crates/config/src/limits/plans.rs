@@ -16,12 +16,13 @@ use crate::access::list::{KnownClients, Purpose, entries, twice};
 use crate::check::Check;
 use crate::clients::WrittenClients;
 use crate::limits::bucket::has_nodelay;
-use crate::limits::cost::fits;
+use crate::limits::cost::{at_least_1, fits};
 use crate::limits::numbers::Numbers;
 use crate::limits::quota::{algorithms, quota};
 use crate::limits::{Rules, WrittenLimit, defined};
 use crate::shape::{Named, SingleOr};
 use crate::value::client::ListedText;
+use crate::value::number::Count;
 use crate::value::word::LimitName;
 use crate::value::{Fault, Scalar, Value};
 
@@ -30,6 +31,9 @@ pub(crate) type Plans = Named<Named<WrittenQuota>>;
 
 /// The value of a key in a plan: `unlimited` or a quota; for the key `members`, a list.
 pub(crate) type WrittenQuota = SingleOr<Unlimited, BlockOr<PlanQuota, Scalar<ListedText>>>;
+
+/// The highest weight of a plan.
+const HIGHEST_WEIGHT: u64 = 1_000;
 
 /// The only key of a plan that is not the name of a limit.
 const MEMBERS: &str = "members";
@@ -45,6 +49,8 @@ macro_rules! plan_quota {
                 /// The limit's algorithm, with the plan's numbers.
                 pub(crate) $key: Option<$numbers>,
             )*
+            /// The weight of the plan's members in a limit with `share: { weight: plan }`, in place of an algorithm.
+            pub(crate) weight: Option<Scalar<Count>>,
         }
 
         impl PlanQuota {
@@ -84,18 +90,19 @@ pub(crate) fn plan_names(check: &mut Check<'_>, written: Option<&Plans>) -> Clie
 }
 
 /// Returns a name with its variables filled in. Does not report errors, because the code that reads the name reports them.
-fn filled<'l, T>(check: &Check<'_>, name: &'l Scalar<T>) -> Option<Cow<'l, str>> {
+pub(super) fn filled<'l, T>(check: &Check<'_>, name: &'l Scalar<T>) -> Option<Cow<'l, str>> {
     expand(&name.raw, check.env).ok()
 }
 
-/// Adds the quotas of all plans to the rules of the limits.
+/// Adds the quotas of all plans to the rules of the limits. Returns the weights of the plans, by limit.
 pub(crate) fn plans(
     check: &mut Check<'_>,
     written: Option<&Plans>,
     plans: &ClientPlans,
     limits: Option<&Named<WrittenLimit>>,
     rules: &mut Rules,
-) {
+) -> HashMap<String, Vec<u64>> {
+    let mut weights: HashMap<String, Vec<u64>> = HashMap::new();
     let mut changed: HashMap<String, Vec<Option<Arc<Limit>>>> = HashMap::new();
     for (plan, quotas) in written.into_iter().flat_map(|plans| &plans.0) {
         let plan = filled(check, plan).and_then(|plan| plans.called(&plan));
@@ -103,7 +110,22 @@ pub(crate) fn plans(
             let Some((name, Some(rule))) = defined(check, scalar, rules) else {
                 continue;
             };
+            let mut all = limits.into_iter().flat_map(|limits| &limits.0);
+            let itself = all.find(|(limit, _)| limit.raw == scalar.raw);
+            let has_share = itself.is_some_and(|(_, limit)| limit.share.is_some());
+            if let Some(weight) = weight(check, written, scalar, has_share) {
+                if let Some(plan) = &plan {
+                    let same = || vec![1; plans.iter().len()];
+                    weights.entry(name).or_insert_with(same)[plan.index()] = weight;
+                }
+                continue;
+            }
             let quota = plan_quota(check, "a plan", scalar, written, rule, limits);
+            if has_share && matches!(quota, Some(Some(_))) {
+                let problem = Problem::new(scalar.place, "all members share one budget");
+                check
+                    .refuse(problem.note("a plan may give its members a `weight`, or `unlimited`"));
+            }
             if let (Some(quota), Some(plan)) = (quota, &plan) {
                 let limit = limit_with(rule, quota, |limit| limit.of_plan(plan.name()));
                 let same = || vec![Some(rule.limit.clone()); plans.iter().len()];
@@ -116,6 +138,7 @@ pub(crate) fn plans(
             rule.plans = of_limit.into();
         }
     }
+    weights
 }
 
 /// Reads the members of all plans. Refuses a member of two plans.
@@ -193,6 +216,42 @@ pub(crate) fn unused_plans(
             check.warn(Problem::new(name.place, message).note(note));
         }
     }
+}
+
+/// Reads the weight that a plan gives the members of a limit. `None` if the plan gives no weight.
+fn weight(
+    check: &mut Check<'_>,
+    written: &WrittenQuota,
+    limit: &Scalar<LimitName>,
+    has_share: bool,
+) -> Option<u64> {
+    let SingleOr::Block(Spanned {
+        value:
+            BlockOr::Block(PlanQuota {
+                weight: Some(scalar),
+                ..
+            }),
+        ..
+    }) = written
+    else {
+        return None;
+    };
+    let weight = weight_of(check, scalar).unwrap_or(1);
+    if !has_share {
+        let problem = Problem::new(scalar.place, format!("`{}` has no `share`", limit.raw));
+        check.refuse(problem.note("only a limit with `share` divides by weights"));
+    }
+    Some(weight)
+}
+
+fn weight_of(check: &mut Check<'_>, scalar: &Scalar<Count>) -> Option<u64> {
+    let weight = at_least_1(check, scalar, "weight")?;
+    if weight > HIGHEST_WEIGHT {
+        let problem = Problem::new(scalar.place, "`weight` is too large");
+        check.refuse(problem.note(format!("allowed here: 1 to {HIGHEST_WEIGHT}")));
+        return None;
+    }
+    Some(weight)
 }
 
 /// Returns the rule's limit with this quota, changed by `with`. If the quota equals the limit's own quota, returns the unchanged limit. If

@@ -9,15 +9,23 @@ use tidegate_tower::{NumberReader, Rule};
 use crate::check::Check;
 use crate::limits::Rules;
 use crate::limits::plans::{WrittenQuota, plan_quota};
+use crate::limits::share::divides;
 use crate::value::Scalar;
 
 /// Returns the reader of numbers for the limits of a configuration.
 pub(crate) fn numbers(rules: Rules) -> NumberReader {
     NumberReader::new(move |name, text| match rules.get(name) {
-        Some(Some(rule)) => read(rule, text).map_err(|problems| {
-            let problems: Vec<_> = problems.iter().map(Problem::in_one_line).collect();
-            format!("the numbers for `{name}`: {}", problems.join("; "))
-        }),
+        Some(Some(rule)) => {
+            let read = read(rule, text).map_err(|problems| {
+                let problems: Vec<_> = problems.iter().map(Problem::in_one_line).collect();
+                problems.join("; ")
+            });
+            let divided = read.and_then(|limit| {
+                limit.iter().try_for_each(|it| divides(rule, *it.quota()))?;
+                Ok(limit)
+            });
+            divided.map_err(|problems| format!("the numbers for `{name}`: {problems}"))
+        }
         _ => {
             let mut names: Vec<_> = rules.keys().collect();
             names.sort();

@@ -45,9 +45,14 @@ fn change(policy: &mut Policy, changed: &HashMap<&str, Arc<Limit>>) {
     {
         return;
     }
-    let rules = policy.rules.iter().map(|rule| match limit_of(&rule.limit) {
-        Some(limit) => rule.with_limit(limit),
-        None => rule.clone(),
+    let rules = policy.rules.iter().map(|rule| {
+        let front = rule.front.as_ref();
+        let shared = front.and_then(|front| Some(front.with_limit(limit_of(&front.limit)?)));
+        match (limit_of(&rule.limit), shared) {
+            (Some(limit), _) => rule.with_limit(limit),
+            (None, Some(shared)) => rule.share_in(&shared).unwrap_or_else(|_| rule.clone()),
+            (None, None) => rule.clone(),
+        }
     });
     policy.rules = rules.collect();
 }

@@ -48,12 +48,14 @@ pub(super) fn run(config: &Path, options: &Options) -> Result<(), Failure> {
         // Writing to a String cannot fail.
         let _ = writeln!(report, "{warning}\n");
     }
+    let limits = settings.limits.iter();
+    let limits = limits.filter(|limit| !limit.quota().is_share());
     let _ = writeln!(
         report,
         "{}: would start, with {} and {}; {}",
         config.display(),
         counted(settings.routes.len(), "route"),
-        counted(settings.limits.len(), "limit"),
+        counted(limits.count(), "limit"),
         counted(warnings.len(), "warning"),
     );
     if let Some(running) = &running {

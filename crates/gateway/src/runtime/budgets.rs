@@ -90,6 +90,7 @@ impl Budgets {
         let (mut seen, mut charges) = (HashSet::new(), Vec::new());
         for policy in &self.policies {
             let rules = policy.rules.iter();
+            let rules = rules.filter(|it| it.front.is_none());
             for rule in rules.filter(|it| it.budget_of(&nobody.client) == BudgetOwner::Shared) {
                 let route = rule.per.contains(&Per::Route).then_some(&*policy.route);
                 if !seen.insert((rule.limit.name(), route)) {
@@ -179,7 +180,8 @@ impl Budgets {
         let (mut own, mut all) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for policy in &self.policies {
-            for rule in policy.rules.iter() {
+            // A share without the state of its shared limit has no meaning.
+            for rule in policy.rules.iter().filter(|rule| rule.front.is_none()) {
                 let budget = rule.budget_of(&caller.client);
                 let splits = budget == BudgetOwner::Own && rule.per.contains(&Per::Route);
                 let route = splits.then_some(&*policy.route);

@@ -114,5 +114,6 @@ mod commands;
 mod demo;
 mod explain;
 mod init;
+mod shares;
 mod simulated;
 mod top;

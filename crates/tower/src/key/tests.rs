@@ -159,6 +159,37 @@ fn a_limit_for_all_is_one_and_no_other_limits() {
 }
 
 #[test]
+fn a_share_is_in_the_slot_of_its_limit_and_differs_by_member_and_by_budget() {
+    let rate = tidegate_core::Rate {
+        count: 10,
+        per: 1_000_000,
+    };
+    let quota = tidegate_core::TokenBucket::new(10, rate).unwrap();
+    let limit = Limit::new("pool", quota, OnFailure::Local);
+    let shared = Rule::new(limit, [Per::Host]);
+    let share = shared.share_of_members([Per::Client], &[]).unwrap();
+    let keys = |client, host| {
+        let policy = Policy {
+            route: "route".into(),
+            rules: [shared.clone(), share.clone()].into(),
+            ..Policy::default()
+        };
+        let hasher = Hasher::new("secret");
+        let (caller, request) = (caller(client), get(host));
+        let keys = hasher.keys(&policy, &caller, &request);
+        // The same key without the key of the limit in front.
+        assert_eq!(hasher.key(&share, &policy, &caller, &request), keys[1]);
+        [keys[0], keys[1]]
+    };
+    let [whole, member] = keys(user("42"), "one");
+    assert_eq!(whole.tag, member.tag);
+    assert_ne!(whole, member);
+    assert_eq!(keys(user("43"), "one")[0], whole);
+    assert_ne!(keys(user("43"), "one")[1], member);
+    assert_ne!(keys(user("42"), "two")[1], member);
+}
+
+#[test]
 fn head_is_get_and_nothing_else_is() {
     let by = |method| {
         let mut request = get("host");

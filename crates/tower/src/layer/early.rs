@@ -43,6 +43,7 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
     let is_known = matches!(store, Store::Memory(_)) || rule.limit.mode() == Mode::Exact;
     is_by_address
         && is_known
+        && rule.front.is_none()
         && rule.limit.is_refusal_final()
         && !matches!(rule.action, Action::Delay { .. })
         && rule.plans.iter().all(is_same)

@@ -1,0 +1,133 @@
+//! The shares of members in a limit that all clients share. The bucket refills in a hundred hours, so the tests need no time.
+
+use http::Method;
+use serde_json::{Value, json};
+use tidegate_testkit::{Client, RedisServer, Upstream};
+
+use crate::access_log::lines;
+use crate::kit::{exact, get_each, on_both_stores, page, send};
+use crate::overrides::set;
+use crate::support::GatewayProcess;
+
+fn yaml(store: &str, upstream: &Upstream) -> String {
+    format!(
+        "{store}secret: the same for all
+trusted_proxies: [127.0.0.1]
+clients: [{{ user_id: {{}} }}, {{ ip: {{}} }}]
+plans:
+  gold: {{ members: [user_id:big], pool: {{ weight: 4 }} }}
+  free: {{ members: [user_id:staff], pool: unlimited }}
+limits:
+  pool: {{ token_bucket: {{ capacity: 100, refill: 1/h }}, per: [], share: {{ by: [client], weight: plan }} }}
+routes:
+  - {{ path: /**, upstream: \"{}\", limits: [pool] }}
+",
+        upstream.url()
+    )
+}
+
+/// A user's requests at these gateways in turn, until one is refused: how many were admitted, and the refusal's body.
+async fn until_refused(gateways: &[&GatewayProcess], user: &str) -> (usize, Value) {
+    let clients: Vec<Client> = gateways
+        .iter()
+        .map(|gateway| Client::new(gateway.address))
+        .collect();
+    for count in 0..=100 {
+        let client = &clients[count % clients.len()];
+        let answer = send(client, Method::GET, "/", &[("x-user-id", user)]).await;
+        if answer.status == 429 {
+            let body = serde_json::from_str(answer.text()).unwrap();
+            return (count, body);
+        }
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    panic!("{user} was never refused");
+}
+
+async fn admits(gateway: &GatewayProcess, user: &str, times: usize, status: u16) {
+    let client = Client::new(gateway.address);
+    get_each(&client, times, "/", &[("x-user-id", user)], status).await;
+}
+
+#[tokio::test]
+async fn a_greedy_member_leaves_units_for_the_others() {
+    on_both_stores(async |store| {
+        let upstream = Upstream::ok();
+        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        // After 71 requests, 29 units are left, and the level is 8 x 100 x 0.29^2 = 67.
+        let (admitted, refusal) = until_refused(&[&gateway], "greedy").await;
+        assert_eq!(admitted, 71);
+        assert_eq!(refusal["violated-policies"], json!(["pool/share"]));
+        // Other members are admitted: the greedy one is not.
+        for user in ["a", "b", "c"] {
+            admits(&gateway, user, 3, 200).await;
+        }
+        admits(&gateway, "greedy", 2, 429).await;
+        // Twenty are left, and the level is 32. An unlimited plan takes none of them.
+        admits(&gateway, "staff", 30, 200).await;
+        admits(&gateway, "d", 5, 200).await;
+        let (_, metrics) = page(gateway.admin, "/metrics").await;
+        for line in [
+            "tidegate_decisions_total{limit=\"pool\",verdict=\"refused\",decided_by=\"store\"} 0\n",
+            "tidegate_limit_used_ratio{limit=\"pool\"} ",
+        ] {
+            assert!(metrics.contains(line), "{line}\n{metrics}");
+        }
+        assert!(
+            metrics.contains("limit=\"pool/share\",verdict=\"refused\""),
+            "{metrics}"
+        );
+        let last = lines(&gateway, 71 + 1 + 9 + 2 + 30 + 5).await;
+        let refused: Vec<_> = last.iter().filter(|line| line["status"] == 429).collect();
+        assert_eq!(refused.len(), 3);
+        assert!(
+            refused.iter().all(|line| line["limit"] == "pool/share"),
+            "{refused:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_gives_its_members_more_weight() {
+    on_both_stores(async |store| {
+        let upstream = Upstream::ok();
+        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        // After 84 requests the level is 4 x 8 x 100 x 0.16^2 = 81.9.
+        let (admitted, _) = until_refused(&[&gateway], "big").await;
+        assert_eq!(admitted, 84);
+        admits(&gateway, "small", 3, 200).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_gateways_divide_one_limit() {
+    let redis = RedisServer::start().await;
+    let upstream = Upstream::ok();
+    let yaml = yaml(&exact(&redis), &upstream);
+    let one = GatewayProcess::start(&yaml).await;
+    let other = GatewayProcess::start(&yaml).await;
+    let (admitted, _) = until_refused(&[&one, &other], "greedy").await;
+    assert_eq!(admitted, 71);
+    admits(&one, "a", 3, 200).await;
+    admits(&other, "b", 3, 200).await;
+    admits(&one, "greedy", 1, 429).await;
+    admits(&other, "greedy", 1, 429).await;
+}
+
+#[tokio::test]
+async fn shares_follow_numbers_that_are_set_at_run_time() {
+    on_both_stores(async |store| {
+        let upstream = Upstream::ok();
+        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        let numbers = json!({ "limits": { "pool": "capacity: 10, refill: 1/h" }, "reason": "a test", "for": "1h" });
+        set(gateway.admin, "limit:pool", numbers).await;
+        // After 8 requests, 2 units are left, and the level is 8 x 10 x 0.2^2 = 3.2.
+        let (admitted, refusal) = until_refused(&[&gateway], "greedy").await;
+        assert_eq!(admitted, 8);
+        assert_eq!(refusal["violated-policies"], json!(["pool/share"]));
+        admits(&gateway, "a", 1, 200).await;
+    })
+    .await;
+}
