@@ -20,12 +20,16 @@ local function remaining_with(left, start, current, previous, now, quota)
   return math.min(math.ceil((free - previous * rest) / STEPS), capacity)
 end
 
+-- Returns the us until half of the shared bucket is left. Then every cost fits.
+local function until_half(left, quota)
+  return math.ceil(math.max(0, math.ceil(quota[1] / 2) - left) / (quota[2] / quota[4]))
+end
+
 -- Returns the us until a refused cost fits, if no other request comes: the shared bucket refills meanwhile.
 local function wait(left, start, current, previous, cost, now, quota)
-  local capacity, window = quota[1], quota[4]
+  local window = quota[4]
   local rate = quota[2] / window
-  -- The cost fits as soon as half of the bucket is left.
-  local fits, too_short = math.ceil((math.ceil(capacity / 2) - left) / rate), 0
+  local fits, too_short = until_half(left, quota), 0
   for _ = 1, HALVINGS do
     local time = math.floor((too_short + fits) / 2)
     local later = now + time
@@ -57,10 +61,13 @@ function fair_share.check(key, now, cost, quota, left)
   local start, current, previous = window_pair.load(key, window, now)
   local remaining = remaining_with(left, start, current, previous, now, quota)
   local allowed = cost <= remaining
+  local reset = window_pair.reset(start, current, previous, window, now)
+  -- A larger cost may wait for longer than the member's own use counts.
+  if not allowed then reset = math.max(reset, until_half(left, quota)) end
   return {
     allowed = allowed,
     remaining = remaining,
-    reset = window_pair.reset(start, current, previous, window, now),
+    reset = reset,
     retry_after = allowed and 0 or wait(left, start, current, previous, cost, now, quota),
     delay = 0,
     start = start,

@@ -90,6 +90,11 @@ pub trait Algorithm {
         None
     }
 
+    /// Returns the used part of a member's share, from 0 to 1. `None` for every other algorithm, whose verdict shows the used part.
+    fn used_share(&self, _state: &Self::State) -> Option<f64> {
+        None
+    }
+
     /// Returns the calendar that defines the windows, if there is one. With a calendar, the [numbers](Self::numbers) depend on the time.
     fn calendar(&self) -> Option<&'static Calendar> {
         None

@@ -44,8 +44,10 @@ impl FairShare {
         if window > MAX_WINDOW {
             return Err(QuotaError::LongWindow);
         }
-        let units = u128::from(capacity) * u128::from(window) / u128::from(period);
-        let units = u64::try_from(units).unwrap_or(u64::MAX);
+        let [whole, all] = [capacity, period].map(u128::from);
+        // Rounded to the nearest number, because the window may be shorter than the period by half a millisecond.
+        let units = (whole * u128::from(window) + all / 2) / all;
+        let units = u64::try_from(units.max(1)).unwrap_or(u64::MAX);
         Self::new(capacity, units, weight, window)
     }
 
@@ -93,13 +95,21 @@ impl FairShare {
         free.div_ceil(STEPS).min(self.capacity)
     }
 
+    /// Returns the units that the shared bucket refills in a microsecond.
+    fn rate(&self) -> f64 {
+        self.units as f64 / self.window as f64
+    }
+
+    /// Returns the time until half of the shared bucket is left, in us. Then every cost fits.
+    fn until_half(&self, left: u64) -> Micros {
+        let missing = self.capacity.div_ceil(2).saturating_sub(left);
+        (missing as f64 / self.rate()).ceil() as Micros
+    }
+
     /// Returns the wait until a refused cost fits, in us, if no other request comes: the shared bucket refills meanwhile.
     fn wait(&self, pair: &WindowPair, cost: u64, now: Micros, left: u64) -> Micros {
-        let rate = self.units as f64 / self.window as f64;
-        let half = self.capacity.div_ceil(2);
-        // The cost fits as soon as half of the bucket is left.
-        let mut fits = ((half - left) as f64 / rate).ceil() as Micros;
-        let mut too_short = 0;
+        let rate = self.rate();
+        let (mut fits, mut too_short) = (self.until_half(left), 0);
         for _ in 0..HALVINGS {
             let wait = (too_short + fits) / 2;
             let then = now + wait;
@@ -137,7 +147,11 @@ impl Algorithm for FairShare {
         Verdict {
             allowed,
             remaining,
-            reset: pair.reset(self.window, now),
+            // A larger cost may wait for longer than the member's own use counts.
+            reset: match allowed {
+                true => pair.reset(self.window, now),
+                false => pair.reset(self.window, now).max(self.until_half(left)),
+            },
             retry_after: match allowed {
                 true => 0,
                 false => self.wait(&pair, cost, now, left),
@@ -164,6 +178,11 @@ impl Algorithm for FairShare {
 
     fn expires(&self, state: &WindowPair) -> Micros {
         state.expires(self.window)
+    }
+
+    fn used_share(&self, state: &WindowPair) -> Option<f64> {
+        let used = state.current.saturating_add(state.previous) as f64;
+        Some((used / self.units as f64).min(1.0))
     }
 
     /// Returns the capacity and the units of the shared bucket, the weight, and the window in us.

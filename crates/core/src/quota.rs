@@ -108,6 +108,14 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => Algorithm::weight(quota),)+ }
             }
 
+            /// See [`Algorithm::used_share`]. `None` for a state of another algorithm.
+            pub fn used_share(&self, state: &State) -> Option<f64> {
+                match (self, state) {
+                    $((Self::$algorithm(quota), State::$algorithm(state)) => quota.used_share(state),)+
+                    _ => None,
+                }
+            }
+
             /// See [`Algorithm::calendar`].
             pub fn calendar(&self) -> Option<&'static Calendar> {
                 match self { $(Self::$algorithm(quota) => Algorithm::calendar(quota),)+ }

@@ -230,7 +230,7 @@ impl Assessment {
             let Some(limit) = assessed.limit else {
                 continue;
             };
-            if assessed.rule.front.is_some() && !is_share_of(limit, index, charges.last()) {
+            if assessed.rule.front.is_some() && !is_share_of(index, charges.last()) {
                 continue;
             }
             if cost > limit.quota().capacity() {
@@ -252,10 +252,8 @@ impl Assessment {
     }
 }
 
-/// Whether `limit`, the share with this index, is a share of the limit that was charged last. It is not if the client is exempt from the
-/// shared limit, or has a budget of its own there.
-fn is_share_of(limit: &Limit, index: usize, front: Option<&RuleCharge<'_>>) -> bool {
-    front.is_some_and(|front| {
-        front.index + 1 == index && front.limit.quota().capacity() == limit.quota().capacity()
-    })
+/// Whether the share with this index is a share of the budget that was charged last. It is not if the client is exempt from the shared limit,
+/// or has a budget of its own there.
+fn is_share_of(index: usize, front: Option<&RuleCharge<'_>>) -> bool {
+    front.is_some_and(|front| front.index + 1 == index && front.limit.id() == front.rule.limit.id())
 }

@@ -304,7 +304,7 @@ impl Rule {
     /// Returns whether a plan changes the limit's numbers. Such a plan has a budget of its own.
     pub fn has_budget_for(&self, plan: &ClientPlan) -> bool {
         let limit = self.limit_for(Some(plan));
-        limit.is_some_and(|limit| !Arc::ptr_eq(limit, &self.limit))
+        limit.is_some_and(|limit| limit.id() != self.limit.id())
     }
 
     fn of_plans(&self) -> impl Iterator<Item = &Arc<Limit>> {

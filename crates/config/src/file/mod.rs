@@ -212,7 +212,13 @@ fn settings(check: &mut Check<'_>, file: &File) -> Option<Settings> {
     let files = decisions::files::read(check, decisions, shared, &mut limits, &mut rules);
     // After all limits that other programs can charge, whose positions in the list are their numbers.
     limits.extend(limits::share::shares(
-        check, written, clients, claims, &weights, &mut rules,
+        check,
+        written,
+        clients,
+        claims,
+        &weights,
+        shared.in_memory,
+        &mut rules,
     ));
     listeners::untrusted_proxy(check, file.listen.as_ref(), clients, &listen, &rules);
     listeners::unasked_certificates(check, clients, &listen);

@@ -42,6 +42,7 @@ pub(crate) fn shares(
     clients: WrittenClients<'_>,
     claims: &[Arc<str>],
     weights: &HashMap<String, Vec<u64>>,
+    in_memory: bool,
     rules: &mut Rules,
 ) -> Vec<Arc<Limit>> {
     let mut shares = Vec::new();
@@ -59,7 +60,7 @@ pub(crate) fn shares(
             check.refuse(problem.note("name the members: `by: [client]`"));
             continue;
         }
-        if let Some(reason) = unfit(rule, limit, &by) {
+        if let Some(reason) = unfit(rule, limit, &by, in_memory) {
             let message = format!("this limit cannot have `share`: {reason}");
             check.refuse(Problem::new(share.place, message));
             continue;
@@ -95,13 +96,13 @@ pub(crate) fn shares(
 }
 
 /// Returns the reason why a limit cannot be shared fairly, if there is one.
-fn unfit(rule: &Rule, limit: &WrittenLimit, by: &[Per]) -> Option<String> {
+fn unfit(rule: &Rule, limit: &WrittenLimit, by: &[Per], in_memory: bool) -> Option<String> {
     let quota = rule.limit.quota();
     if !quota.is_paced() {
         return Some("only a token_bucket or a leaky_bucket refills at a constant rate".into());
     }
-    if !matches!(rule.limit.mode(), Mode::Exact | Mode::Local) {
-        return Some("its `mode` must be exact or local".into());
+    if !in_memory && rule.limit.mode() != Mode::Exact {
+        return Some("its `mode` must be exact".into());
     }
     if limit.block.is_some() {
         return Some("with `block`, one member would keep out all others".into());

@@ -39,7 +39,8 @@ pub(crate) fn guards(
 /// Warns of a route if every limit that bounds its callers has a `per` with a value that callers can invent.
 fn unguarded(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) {
     let made_up = |rule: &Rule| rule.per.iter().find(|per| is_made_up(per, route)).cloned();
-    let is_guard = |rule: &Rule| rule.bounds_callers() && made_up(rule).is_none();
+    let is_guard =
+        |rule: &Rule| rule.front.is_none() && rule.bounds_callers() && made_up(rule).is_none();
     let rules = &route.policy.rules;
     let Some(per) = rules.iter().find_map(made_up) else {
         return;
@@ -72,7 +73,9 @@ fn nameless(check: &mut Check<'_>, route: &RouteSettings, place: Option<Place>) 
 /// Whether the rule bounds requests per address. The rule's `per` may contain only addresses and the route, because any other value would
 /// give one address several budgets.
 fn by_address(rule: &Rule) -> bool {
-    !rule.limit.is_observed()
+    // A share bounds no address while half of its limit is left.
+    rule.front.is_none()
+        && !rule.limit.is_observed()
         && !rule.per.is_empty()
         && rule
             .per

@@ -218,6 +218,35 @@ fn more_members_than_units_share_them_evenly() {
     }
 }
 
+/// Also a bucket whose rate is no whole number of units in a window.
+#[test]
+fn each_bucket_has_a_share_that_refuses_for_no_longer_than_it_refills() {
+    for capacity in [1, 2, 3, 10, 97] {
+        for count in [1, 3, 7, 29, 58, 999] {
+            for per in [SECOND, 7 * SECOND, 60 * SECOND] {
+                let shared: Quota = TokenBucket::new(capacity, Rate { count, per })
+                    .unwrap()
+                    .into();
+                let quota = share(&shared, 1);
+                let Quota::FairShare(own) = quota else {
+                    unreachable!()
+                };
+                let mut state = State::FairShare(pair(&own, 1_000, START));
+                let refused = quota.check_within(&mut state, 1, START, 0);
+                assert!(!refused.allowed);
+                let longest = shared.period() + SECOND;
+                assert!(refused.retry_after <= longest, "{shared:?} {refused:?}");
+                assert!(
+                    refused.retry_after <= refused.reset,
+                    "{shared:?} {refused:?}"
+                );
+                let large = quota.check_within(&mut state, capacity, START, 0);
+                assert!(large.retry_after <= refused.reset, "{shared:?} {large:?}");
+            }
+        }
+    }
+}
+
 proptest! {
     /// While at least half of the bucket is left, no member is refused by its share.
     #[test]

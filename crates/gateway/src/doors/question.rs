@@ -108,8 +108,10 @@ impl Doors {
                 route: Some(&route.name),
                 metrics,
             };
-            let count = route.limits.policy().rules.len();
-            return Ok((subject, (0..count).collect()));
+            let rules = route.limits.policy().rules.iter().enumerate();
+            // A question charges the limits alone, without the shares of their members.
+            let rules = rules.filter(|(_, rule)| rule.front.is_none());
+            return Ok((subject, rules.map(|(at, _)| at).collect()));
         }
         match check.limits.len() {
             0 => return Err(BadCheck::Subject),

@@ -180,23 +180,26 @@ impl Budgets {
         let (mut own, mut all) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for policy in &self.policies {
-            // A share without the state of its shared limit has no meaning.
-            for rule in policy.rules.iter().filter(|rule| rule.front.is_none()) {
+            for rule in policy.rules.iter() {
                 let budget = rule.budget_of(&caller.client);
                 let splits = budget == BudgetOwner::Own && rule.per.contains(&Per::Route);
                 let route = splits.then_some(&*policy.route);
                 if !seen.insert((rule.limit.name(), route)) {
                     continue;
                 }
-                let name = rule.limit.name().to_owned();
-                if rule.is_per_plan() && !report.per_plan.contains(&name) {
-                    report.per_plan.push(name.clone());
-                }
                 // Only the client's own budgets get a key. A reset must not clear budgets of all clients, and the keys of other budgets
                 // depend on a request.
                 let key = (budget == BudgetOwner::Own).then(|| self.key(rule, policy, &caller));
                 if let Some(key) = key {
                     all.extend(rule.budgets().map(|limit| (limit, key)));
+                }
+                // A share has no meaning without the state of its shared limit. So it can be reset, and is not shown.
+                if rule.front.is_some() {
+                    continue;
+                }
+                let name = rule.limit.name().to_owned();
+                if rule.is_per_plan() && !report.per_plan.contains(&name) {
+                    report.per_plan.push(name.clone());
                 }
                 let Some(limit) = rule.limit_for(caller.plan.as_ref()) else {
                     if !report.unlimited.contains(&name) {

@@ -131,3 +131,34 @@ async fn shares_follow_numbers_that_are_set_at_run_time() {
     })
     .await;
 }
+
+/// A client whose numbers an operator has set has a budget of its own, also if the numbers are those of the limit.
+#[tokio::test]
+async fn a_budget_of_its_own_has_no_share() {
+    on_both_stores(async |store| {
+        let upstream = Upstream::ok();
+        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        let numbers = json!({ "limits": { "pool": "capacity: 99, refill: 1/h" }, "reason": "a test", "for": "1h" });
+        set(gateway.admin, "user_id:own", numbers).await;
+        let (admitted, refusal) = until_refused(&[&gateway], "own").await;
+        assert_eq!(admitted, 99);
+        assert_eq!(refusal["violated-policies"], json!(["pool"]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reset_of_a_member_drops_what_it_has_used() {
+    on_both_stores(async |store| {
+        let upstream = Upstream::ok();
+        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        until_refused(&[&gateway], "greedy").await;
+        let client = Client::new(gateway.admin);
+        let reset = send(&client, Method::POST, "/clients/user_id:greedy/reset", &[]).await;
+        assert_eq!(reset.status, 200, "{}", reset.text());
+        assert!(!reset.text().contains("pool/share"), "{}", reset.text());
+        // The member has used no unit, and 29 are left.
+        admits(&gateway, "greedy", 5, 200).await;
+    })
+    .await;
+}

@@ -135,7 +135,7 @@ impl Entry {
         let expires = self.content.expires(quota);
         if let Some(verdict) = charged {
             self.expires = expires;
-            self.used = share_used(quota, verdict);
+            self.used = share_used(quota, &self.content.state, verdict);
         } else {
             // Without a charge, the expiry never moves earlier: after a reload, a refusal may use a shorter period than the charges did.
             self.expires = self.expires.max(expires);
@@ -153,7 +153,7 @@ impl Entry {
         let changed = change(&mut self.content);
         self.expires = self.expires.max(self.content.expires(quota));
         let verdict = quota.check(&mut self.content.state, 1, now);
-        self.used = share_used(quota, &verdict);
+        self.used = share_used(quota, &self.content.state, &verdict);
         self.keep_needed();
         changed
     }
@@ -166,7 +166,10 @@ impl Entry {
     }
 }
 
-fn share_used(quota: &Quota, verdict: &Verdict) -> u16 {
+fn share_used(quota: &Quota, state: &State, verdict: &Verdict) -> u16 {
+    if let Some(used) = quota.used_share(state) {
+        return (used * 1000.0) as u16;
+    }
     let capacity = quota.capacity();
     let left = verdict.remaining.min(capacity) as f64 / capacity as f64;
     ((1.0 - left) * 1000.0) as u16
@@ -253,7 +256,7 @@ impl Shard {
                 // but replaces no key.
                 let is_blocked = budget.blocked_until > 0 && leaving.is_none();
                 let used = match charged {
-                    Some(verdict) => Some(share_used(budget.quota, verdict)),
+                    Some(verdict) => Some(share_used(budget.quota, &budget.state, verdict)),
                     None => is_blocked.then_some(KEPT_FROM),
                 };
                 if let Some(used) = used {
@@ -266,7 +269,7 @@ impl Shard {
                 if let Some(entry) = self.shared.get_mut(&key) {
                     entry.put(budget, charged);
                 } else if let Some(verdict) = charged {
-                    let used = share_used(budget.quota, verdict);
+                    let used = share_used(budget.quota, &budget.state, verdict);
                     self.shared.insert(key, Entry::new(budget, used, None));
                 }
             }

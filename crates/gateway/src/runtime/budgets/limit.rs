@@ -115,7 +115,7 @@ impl Budgets {
     fn rules_of(&self, name: &str) -> impl Iterator<Item = (&Policy, &Rule)> {
         let policies = self.policies.iter();
         let rules = policies.flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
-        rules.filter(move |(_, rule)| rule.limit.name() == name)
+        rules.filter(move |(_, rule)| rule.limit.name() == name && rule.front.is_none())
     }
 
     fn rule_of(&self, name: &str) -> Result<&Rule, NoLimit> {
