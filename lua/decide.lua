@@ -93,7 +93,7 @@ local function decide(key, last_key, deadline_and_id, word)
     end
     -- The calendar windows in the call do not contain `now`. The answer has `now`, so that the caller can send the windows around it.
     if not verdict then return undecided() end
-    if own.algorithm.is_within and left then verdict.remaining = math.min(verdict.remaining, left) end
+    if own.algorithm.is_share and left then verdict.remaining = math.min(verdict.remaining, left) end
     -- `matters`: us until the limit's own key may expire, without regard to holds.
     local matters = verdict.matters or verdict.reset
     local budget = { key = limit_key, held_key = held_key, terms = own, verdict = verdict, matters = matters }

@@ -2,7 +2,7 @@
 -- same operations on doubles in the same order. Numbers of a quota: capacity (of the shared bucket), units (that the bucket refills in a
 -- window), weight, window.
 
-local fair_share = { numbers = 4 }
+local fair_share = { numbers = 4, is_share = true }
 
 local STEPS, HALVINGS = 1000, 10
 
@@ -33,14 +33,9 @@ local function wait(left, start, current, previous, cost, now, quota)
   for _ = 1, HALVINGS do
     local time = math.floor((too_short + fits) / 2)
     local later = now + time
-    local own_start, own_current, own_previous = later - later % window, 0, 0
-    if start >= own_start then
-      own_start, own_current, own_previous = start, current, previous
-    elseif start + window == own_start then
-      own_previous = current
-    end
+    local then_start, then_current, then_previous = window_pair.settled(start, current, previous, window, later)
     local refilled = left + math.floor(time * rate)
-    if cost <= remaining_with(refilled, own_start, own_current, own_previous, later, quota) then
+    if cost <= remaining_with(refilled, then_start, then_current, then_previous, later, quota) then
       fits = time
     else
       too_short = time
@@ -81,5 +76,4 @@ function fair_share.commit(key, now, cost, quota, verdict)
   window_pair.commit(key, now, cost, quota[4], verdict)
 end
 
-fair_share.is_within = true
 algorithms.fair_share = fair_share

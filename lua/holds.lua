@@ -86,8 +86,9 @@ local function later(wait, units, now, algorithm, quota)
   return math.max(wait, algorithm.counts_for(now, now, quota))
 end
 
--- Returns the algorithm's verdict with held units counted as used. `left_in_front`: the units that are left of the limit in front. Adds three fields: `held`, the held units; `last`, the time at which the
--- last hold lapses; `settling`, whether only held units refuse the request.
+-- Returns the algorithm's verdict with held units counted as used. `left_in_front`: the units that are left of the limit in front. Adds
+-- three fields: `held`, the held units; `last`, the time at which the last hold lapses; `settling`, whether only held units refuse the
+-- request.
 function holds.check(held_key, key, now, own, left_in_front)
   local algorithm, cost, quota = own.algorithm, own.cost, own.quota
   if algorithm.covers and not algorithm.covers(now, quota) then return nil end

@@ -18,6 +18,14 @@ function window_pair.save(key, start, current, previous, window, now)
   record(key, start + windows * window - now, start, current, previous)
 end
 
+-- Returns the start of the current window, its count, and the count of the window before it, given the same of a window before.
+function window_pair.settled(old_start, current, previous, window, now)
+  local start = now - now % window
+  if old_start >= start then return old_start, current, previous end
+  if old_start + window == start then return start, 0, current end
+  return start, 0, 0
+end
+
 -- Returns the start of the current window, its count, and the count of the window before it.
 function window_pair.load(key, window, now)
   local start = now - now % window
@@ -29,9 +37,7 @@ function window_pair.load(key, window, now)
     window_pair.save(key, start, current, previous, window, now)
     return start, current, previous
   end
-  if old_start >= start then return old_start, current, previous end
-  if old_start + window == start then return start, 0, current end
-  return start, 0, 0
+  return window_pair.settled(old_start, current, previous, window, now)
 end
 
 -- Charges a cost after a check, whose verdict has `start`, `current` and `previous`.

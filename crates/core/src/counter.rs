@@ -54,13 +54,8 @@ impl WindowPair {
     }
 
     /// Adds units to the current window, which contains `now`.
-    pub(crate) const fn add(&mut self, units: u64) {
-        let current = self.current.saturating_add(units);
-        self.current = if current < Self::LARGEST_COUNT {
-            current
-        } else {
-            Self::LARGEST_COUNT
-        };
+    pub(crate) fn add(&mut self, units: u64) {
+        self.current = self.current.saturating_add(units).min(Self::LARGEST_COUNT);
     }
 
     /// Returns the time until neither window counts, in us.

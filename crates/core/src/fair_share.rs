@@ -1,10 +1,12 @@
 //! `fair_share`: the share of one member in a limit that many members share.
 //!
 //! The shared limit is a bucket, and a request is checked by it just before. While at least half of the bucket is left, no member is refused.
-//! Below that, a member is admitted while it has used less than its *level* in the last window:
-//! `2 × weight × units × (2 × left / capacity)²`. Under a constant load, the level settles where all members together use what the bucket
-//! refills. A member that asks for less than its level gets all, and the others get equal parts by weight (max-min fairness). Switches
-//! divide their buffers in the same way (Choudhury, Hahne: Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998).
+//! Below that, a member is refused once it has used its *level* or more in the last window. The level is
+//! `2 × weight × units × (2 × left / capacity)²`.
+//!
+//! Under a constant load, it settles where all members together use what the bucket refills. A member that asks for less than its level
+//! gets all, and the others get equal parts by weight (max-min fairness). Switches divide their buffers in the same way (Choudhury, Hahne:
+//! Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998).
 //!
 //! `lua/fair_share.lua` computes the same results. The level is computed with doubles, in the same order of operations.
 

@@ -26,6 +26,12 @@ routes:
     )
 }
 
+async fn start(store: &str) -> (Upstream, GatewayProcess) {
+    let upstream = Upstream::ok();
+    let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+    (upstream, gateway)
+}
+
 /// A user's requests at these gateways in turn, until one is refused: how many were admitted, and the refusal's body.
 async fn until_refused(gateways: &[&GatewayProcess], user: &str) -> (usize, Value) {
     let clients: Vec<Client> = gateways
@@ -52,8 +58,7 @@ async fn admits(gateway: &GatewayProcess, user: &str, times: usize, status: u16)
 #[tokio::test]
 async fn a_greedy_member_leaves_units_for_the_others() {
     on_both_stores(async |store| {
-        let upstream = Upstream::ok();
-        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        let (_upstream, gateway) = start(store).await;
         // After 71 requests, 29 units are left, and the level is 8 x 100 x 0.29^2 = 67.
         let (admitted, refusal) = until_refused(&[&gateway], "greedy").await;
         assert_eq!(admitted, 71);
@@ -91,8 +96,7 @@ async fn a_greedy_member_leaves_units_for_the_others() {
 #[tokio::test]
 async fn a_plan_gives_its_members_more_weight() {
     on_both_stores(async |store| {
-        let upstream = Upstream::ok();
-        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        let (_upstream, gateway) = start(store).await;
         // After 84 requests the level is 4 x 8 x 100 x 0.16^2 = 81.9.
         let (admitted, _) = until_refused(&[&gateway], "big").await;
         assert_eq!(admitted, 84);
@@ -119,8 +123,7 @@ async fn two_gateways_divide_one_limit() {
 #[tokio::test]
 async fn shares_follow_numbers_that_are_set_at_run_time() {
     on_both_stores(async |store| {
-        let upstream = Upstream::ok();
-        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        let (_upstream, gateway) = start(store).await;
         let numbers = json!({ "limits": { "pool": "capacity: 10, refill: 1/h" }, "reason": "a test", "for": "1h" });
         set(gateway.admin, "limit:pool", numbers).await;
         // After 8 requests, 2 units are left, and the level is 8 x 10 x 0.2^2 = 3.2.
@@ -136,8 +139,7 @@ async fn shares_follow_numbers_that_are_set_at_run_time() {
 #[tokio::test]
 async fn a_budget_of_its_own_has_no_share() {
     on_both_stores(async |store| {
-        let upstream = Upstream::ok();
-        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        let (_upstream, gateway) = start(store).await;
         let numbers = json!({ "limits": { "pool": "capacity: 99, refill: 1/h" }, "reason": "a test", "for": "1h" });
         set(gateway.admin, "user_id:own", numbers).await;
         let (admitted, refusal) = until_refused(&[&gateway], "own").await;
@@ -150,8 +152,7 @@ async fn a_budget_of_its_own_has_no_share() {
 #[tokio::test]
 async fn a_reset_of_a_member_drops_what_it_has_used() {
     on_both_stores(async |store| {
-        let upstream = Upstream::ok();
-        let gateway = GatewayProcess::start(&yaml(store, &upstream)).await;
+        let (_upstream, gateway) = start(store).await;
         until_refused(&[&gateway], "greedy").await;
         let client = Client::new(gateway.admin);
         let reset = send(&client, Method::POST, "/clients/user_id:greedy/reset", &[]).await;

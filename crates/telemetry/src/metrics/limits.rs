@@ -123,8 +123,8 @@ impl LimitMetrics {
         uses.entry(limit.clone()).or_insert_with(new).clone()
     }
 
-    /// Samples all limits at the end of ten seconds, and sets their gauges. `in_use` has the limits that routes use, each with the number of
-    /// keys near the limit, and the used share if all clients share one budget. Other limits lose their gauges.
+    /// Samples all limits at the end of ten seconds, and sets their gauges. `in_use` has the limits that routes use: the name, the number of
+    /// keys near the limit, and the used share of a budget of all clients. Other limits lose their gauges.
     pub(crate) fn turn<'a>(
         &self,
         in_use: impl Iterator<Item = (&'a str, usize, Option<f64>)>,
