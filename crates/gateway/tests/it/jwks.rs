@@ -318,8 +318,10 @@ async fn a_server_with_a_certificate_is_believed_if_its_authority_is() {
     };
     let bench = believer(&issuer.url(), &trusts(&ours)).await;
     accepted(&bench, &key.token("rider-1"), LONG).await;
+    assert!(issuer.answered() > 0);
     bench.stop().await;
-    let answered = issuer.answered();
+    // Another server: the first may still have a request of the gateway that ended.
+    let issuer = TlsIssuer::start(&ours, set(&[&key])).await;
     let the_machine_s = "invalid: reject, jwks_refresh: 1s".to_owned();
     for believed in [trusts(&strange), the_machine_s] {
         let bench = believer(&issuer.url(), &believed).await;
@@ -327,11 +329,7 @@ async fn a_server_with_a_certificate_is_believed_if_its_authority_is() {
         assert_eq!(status(&bench, &key.token("rider-1")).await, 401);
         bench.stop().await;
     }
-    assert_eq!(
-        issuer.answered(),
-        answered,
-        "nothing was asked of a stranger"
-    );
+    assert_eq!(issuer.answered(), 0, "nothing was asked of a stranger");
 }
 
 #[tokio::test]
