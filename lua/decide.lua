@@ -34,7 +34,7 @@ end
 
 -- Sets the expiry of a limit's state, which this decision does not write.
 local function keep_state(budget)
-  if budget.held_key == budget.key then return end
+  if budget.held_key == budget.key or budget.verdict.free then return end
   local keeps = budget.terms.algorithm.keep or bound
   keeps(budget.key, budget.matters)
 end

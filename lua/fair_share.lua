@@ -49,10 +49,14 @@ function fair_share.counts_for(at, now, quota)
   return at - at % window + 2 * window - now
 end
 
--- `left`: the units that are left of the shared bucket, which the limit in front of this one has checked.
+-- `left`: the units that are left of the shared bucket, which the limit in front of this one has checked. While at least half is left, the
+-- verdict is `free`: the state of the member does not matter, and is not read or written.
 function fair_share.check(key, now, cost, quota, left)
-  local window = quota[4]
-  left = left or quota[1]
+  local capacity, window = quota[1], quota[4]
+  if left and left >= math.ceil(capacity / 2) then
+    return { allowed = cost <= capacity, remaining = capacity, reset = 0, retry_after = 0, delay = 0, free = true }
+  end
+  left = left or capacity
   local start, current, previous = window_pair.load(key, window, now)
   local remaining = remaining_with(left, start, current, previous, now, quota)
   local allowed = cost <= remaining
@@ -73,6 +77,7 @@ end
 
 function fair_share.commit(key, now, cost, quota, verdict)
   verdict.remaining = math.max(0, verdict.remaining - cost)
+  if verdict.free then return end
   window_pair.commit(key, now, cost, quota[4], verdict)
 end
 

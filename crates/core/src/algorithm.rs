@@ -34,8 +34,19 @@ pub trait Algorithm {
 
     /// Decides whether a cost fits, as [`check`](Self::check) does. `left` has the units that are left of the limit in front of this one.
     /// Only a [share](crate::FairShare) of that limit depends on it.
-    fn check_within(&self, state: &mut Self::State, cost: u64, now: Micros, _left: u64) -> Verdict {
+    fn check_within(
+        &self,
+        state: &mut Self::State,
+        cost: u64,
+        now: Micros,
+        _left: Option<u64>,
+    ) -> Verdict {
         self.check(state, cost, now)
+    }
+
+    /// Whether an admitted cost is charged, if these units are left of the limit in front of this one. Only a share charges no unit at times.
+    fn counts_within(&self, _left: Option<u64>) -> bool {
+        true
     }
 
     /// Charges a cost that [`Algorithm::check`] allowed at the same `now`, and updates the verdict's numbers.

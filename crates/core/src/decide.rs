@@ -23,8 +23,8 @@ pub struct Budget<'a> {
     pub hold: HoldId,
     /// The holds of all running requests under the key.
     pub holds: KeyHolds,
-    /// The units that are left of the limit in front of this one. [`decide`] sets it.
-    pub left_in_front: u64,
+    /// The units that are left of the limit in front of this one, if there is one. [`decide`] sets it.
+    pub left_in_front: Option<u64>,
 }
 
 impl<'a> Budget<'a> {
@@ -40,7 +40,7 @@ impl<'a> Budget<'a> {
             lease: quota.lease(),
             hold: HoldId::default(),
             holds: KeyHolds::default(),
-            left_in_front: u64::MAX,
+            left_in_front: None,
         }
     }
 
@@ -54,8 +54,8 @@ impl<'a> Budget<'a> {
             }
             false => self.check_beside(now),
         };
-        if self.quota.is_share() {
-            verdict.remaining = verdict.remaining.min(self.left_in_front);
+        if let Some(left) = self.left_in_front.filter(|_| self.quota.is_share()) {
+            verdict.remaining = verdict.remaining.min(left);
         }
         if let Some(block) = &self.block {
             block.check(&mut self.blocked_until, now, &mut verdict);
@@ -107,11 +107,19 @@ impl<'a> Budget<'a> {
             verdict.reset = self.quota.later(verdict.reset, units, now);
             return;
         }
-        self.quota.commit(&mut self.state, self.cost, now, verdict);
+        match self.counts() {
+            true => self.quota.commit(&mut self.state, self.cost, now, verdict),
+            false => verdict.remaining = verdict.remaining.saturating_sub(self.cost),
+        }
         let held = self.holds.units();
         if held > 0 {
             verdict.reset = self.quota.later(verdict.reset, held, now);
         }
+    }
+
+    /// Whether the state changes if the request is admitted. See [`Algorithm::counts_within`](crate::Algorithm::counts_within).
+    pub fn counts(&self) -> bool {
+        self.lease.is_some() || self.quota.counts_within(self.left_in_front)
     }
 
     fn refused(&mut self, now: Micros, verdict: &mut Verdict) {
@@ -176,11 +184,11 @@ impl<'a> Budget<'a> {
 /// ```
 pub fn decide(budgets: &mut [Budget<'_>], now: Micros, verdicts: &mut [Verdict]) -> bool {
     let mut admitted = true;
-    let mut left = u64::MAX;
+    let mut left = None;
     for (budget, verdict) in budgets.iter_mut().zip(verdicts.iter_mut()) {
         budget.left_in_front = left;
         *verdict = budget.check(now);
-        left = verdict.remaining;
+        left = Some(verdict.remaining);
         admitted &= verdict.allowed || budget.observed;
     }
     for (budget, verdict) in budgets.iter_mut().zip(verdicts) {

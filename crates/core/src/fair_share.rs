@@ -1,7 +1,7 @@
 //! `fair_share`: the share of one member in a limit that many members share.
 //!
-//! The shared limit is a bucket, and a request is checked by it just before. While at least half of the bucket is left, no member is refused.
-//! Below that, a member is refused once it has used its *level* or more in the last window. The level is
+//! The shared limit is a bucket, and a request is checked by it just before. While at least half of the bucket is left, no member is refused,
+//! and what members use is not counted. Below that, a member is refused once it has used its *level* or more in the last window. The level is
 //! `2 × weight × units × (2 × left / capacity)²`.
 //!
 //! Under a constant load, it settles where all members together use what the bucket refills. A member that asks for less than its level
@@ -138,10 +138,24 @@ impl Algorithm for FairShare {
     }
 
     fn check(&self, state: &mut WindowPair, cost: u64, now: Micros) -> Verdict {
-        self.check_within(state, cost, now, self.capacity)
+        self.check_within(state, cost, now, None)
     }
 
-    fn check_within(&self, state: &mut WindowPair, cost: u64, now: Micros, left: u64) -> Verdict {
+    fn check_within(
+        &self,
+        state: &mut WindowPair,
+        cost: u64,
+        now: Micros,
+        left: Option<u64>,
+    ) -> Verdict {
+        if !self.counts_within(left) {
+            return Verdict {
+                allowed: cost <= self.capacity,
+                remaining: self.capacity,
+                ..Verdict::default()
+            };
+        }
+        let left = left.unwrap_or(self.capacity);
         state.bound(self.window, now);
         let pair = state.settled(self.window, now);
         let remaining = self.remaining(&pair, now, left);
@@ -160,6 +174,11 @@ impl Algorithm for FairShare {
             },
             ..Verdict::default()
         }
+    }
+
+    /// Returns false while at least half of the shared bucket is left: then the state of no member matters, and none is read or written.
+    fn counts_within(&self, left: Option<u64>) -> bool {
+        left.is_none_or(|left| self.level(left).is_some())
     }
 
     fn commit(&self, state: &mut WindowPair, cost: u64, now: Micros, verdict: &mut Verdict) {

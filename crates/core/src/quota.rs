@@ -177,11 +177,16 @@ macro_rules! quota {
             }
 
             /// See [`Algorithm::check_within`].
-            pub fn check_within(&self, state: &mut State, cost: u64, now: Micros, left: u64) -> Verdict {
+            pub fn check_within(&self, state: &mut State, cost: u64, now: Micros, left: Option<u64>) -> Verdict {
                 match (self, state) {
                     $((Self::$algorithm(quota), State::$algorithm(state)) => quota.check_within(state, cost, now, left),)+
                     (quota, state) => { *state = quota.fresh(); quota.check_within(state, cost, now, left) }
                 }
+            }
+
+            /// See [`Algorithm::counts_within`].
+            pub fn counts_within(&self, left: Option<u64>) -> bool {
+                match self { $(Self::$algorithm(quota) => quota.counts_within(left),)+ }
             }
 
             /// See [`Algorithm::commit`].

@@ -232,7 +232,7 @@ fn each_bucket_has_a_share_that_refuses_for_no_longer_than_it_refills() {
                     unreachable!()
                 };
                 let mut state = State::FairShare(pair(&own, 1_000, START));
-                let refused = quota.check_within(&mut state, 1, START, 0);
+                let refused = quota.check_within(&mut state, 1, START, Some(0));
                 assert!(!refused.allowed);
                 let longest = shared.period() + SECOND;
                 assert!(refused.retry_after <= longest, "{shared:?} {refused:?}");
@@ -240,7 +240,7 @@ fn each_bucket_has_a_share_that_refuses_for_no_longer_than_it_refills() {
                     refused.retry_after <= refused.reset,
                     "{shared:?} {refused:?}"
                 );
-                let large = quota.check_within(&mut state, capacity, START, 0);
+                let large = quota.check_within(&mut state, capacity, START, Some(0));
                 assert!(large.retry_after <= refused.reset, "{shared:?} {large:?}");
             }
         }
@@ -262,7 +262,7 @@ proptest! {
         let quota = FairShare::of(&bucket(capacity, refill), weight).unwrap();
         let left = capacity.div_ceil(2) + left % (capacity - capacity.div_ceil(2) + 1);
         let mut state = State::FairShare(pair(&quota, used.into(), now));
-        let verdict = Quota::from(quota).check_within(&mut state, cost.min(capacity), now, left);
+        let verdict = Quota::from(quota).check_within(&mut state, cost.min(capacity), now, Some(left));
         prop_assert!(verdict.allowed);
     }
 
@@ -282,11 +282,11 @@ proptest! {
         let Quota::FairShare(own) = quota else { unreachable!() };
         let (cost, left) = (cost.min(capacity), left % capacity.div_ceil(2));
         let mut state = State::FairShare(pair(&own, used, now));
-        let refused = quota.check_within(&mut state, cost, now, left);
+        let refused = quota.check_within(&mut state, cost, now, Some(left));
         prop_assume!(!refused.allowed);
         let at = |wait: Micros, state: &mut State| {
             let refilled = (wait as u128 * u128::from(refill) / u128::from(SECOND)) as u64;
-            quota.check_within(state, cost, now + wait, (left + refilled).min(capacity))
+            quota.check_within(state, cost, now + wait, Some((left + refilled).min(capacity)))
         };
         let wait = refused.retry_after;
         // Both numbers of refilled units are rounded down, so they may differ by one unit, which takes this time.

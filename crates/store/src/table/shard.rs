@@ -67,7 +67,7 @@ impl KeyState {
             lease: charge.limit.lease(),
             hold,
             holds: self.holds,
-            left_in_front: u64::MAX,
+            left_in_front: None,
         }
     }
 
@@ -240,6 +240,7 @@ impl Shard {
         budget: Budget<'_>,
         charged: Option<&Verdict>,
     ) {
+        let charged = charged.filter(|_| budget.counts());
         match room {
             Room::Own => {
                 if let Some(entry) = self.entries.get_mut(&key) {
