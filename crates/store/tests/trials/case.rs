@@ -124,6 +124,15 @@ pub(crate) struct Ask {
     pub(crate) key: u64,
     pub(crate) plan: usize,
     pub(crate) cost: u64,
+    /// The member whose share of the limit is charged too.
+    pub(crate) member: Option<Member>,
+}
+
+/// A member of a shared limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) name: u64,
+    pub(crate) weight: u64,
 }
 
 /// The course of an admitted request.

@@ -3,6 +3,7 @@
 
 mod extras;
 mod mishaps;
+mod shares;
 mod themes;
 mod waits;
 
@@ -38,6 +39,9 @@ pub(crate) fn case(seed: u64) -> Case {
     }
     if waits::is_themed(seed) {
         return waits::case(seed);
+    }
+    if shares::is_themed(seed) {
+        return shares::case(seed);
     }
     let mut dice = Dice(seed);
     let theme = dice.pick(&[
@@ -263,6 +267,7 @@ fn charge(dice: &mut Dice, nth: usize, limit: &LimitCase, theme: Theme) -> Ask {
         key,
         plan,
         cost,
+        member: None,
     }
 }
 

@@ -7,7 +7,7 @@ use tidegate_store::{Charge, MemoryStore, Outcome};
 use crate::case::{Ask, Case, Change, What, budget_key};
 use crate::history::{self, History, Request, Reset, Said, Span};
 use crate::law::{Kind, Numbers};
-use crate::machine::{key_of, limit_of};
+use crate::machine::{key_of, limit_of, share_of, store_charges};
 use tidegate_testkit::trials::{self, Dice, Name};
 
 /// The start of a trial's clock. Windows of all lengths begin at this time.
@@ -135,31 +135,33 @@ fn ask(
         .map(|ask| {
             let numbers = plans[ask.limit][ask.plan];
             let limit = limit_of(ask.limit, &case.limits[ask.limit], ask.plan, numbers);
-            (numbers, limit)
+            let share = share_of(&limit, ask);
+            (numbers, limit, share)
         })
         .collect();
-    let charges: Vec<Charge<'_>> = limits
-        .iter()
-        .zip(asks)
-        .map(|((_, limit), ask)| Charge {
+    let charged = limits.iter().zip(asks);
+    let charged = charged
+        .flat_map(|((_, limit, share), ask)| store_charges(limit, share.as_ref(), ask))
+        .map(|(limit, key, cost)| Charge {
             limit,
-            key: key_of(ask.key),
-            cost: ask.cost,
+            key,
+            cost,
             origin: None,
-        })
-        .collect();
-    let decision = store.decide_at(&charges, now);
-    let charges = limits.iter().zip(asks).zip(&decision.verdicts);
-    let charges = charges.map(|(((numbers, _), ask), verdict)| history::Charge {
+        });
+    let decision = store.decide_at(&charged.collect::<Vec<_>>(), now);
+    let mut verdicts = decision.verdicts.iter().copied();
+    let charges = limits.iter().zip(asks);
+    let charges = charges.map(|((numbers, ..), ask)| history::Charge {
         limit: ask.limit,
         key: ask.budget(),
         numbers: *numbers,
         cost: ask.cost,
-        verdict: *verdict,
+        verdict: verdicts.next().flatten(),
         at: Span::at(now),
         here: true,
         used: None,
         changed: None,
+        share: ask.member.map(|member| (member, verdicts.next().flatten())),
     });
     Request {
         gateway: 0,

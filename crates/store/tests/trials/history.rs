@@ -6,7 +6,7 @@ mod clock;
 use tidegate_core::{Block, Micros, Verdict};
 use tidegate_store::{Mode, OnFailure, Outcome, StoreError, Via};
 
-use crate::case::{LimitCase, PLAN};
+use crate::case::{LimitCase, Member, PLAN};
 use crate::law::{Kind, Numbers};
 
 /// The longest time by which a replica may be behind its primary, in us.
@@ -154,6 +154,8 @@ pub(crate) struct Charge {
     pub(crate) used: Option<u64>,
     /// The mode of the limit in its gateway, if it has changed there.
     pub(crate) changed: Option<Mode>,
+    /// The share of a member in the limit, and its verdict.
+    pub(crate) share: Option<(Member, Option<Verdict>)>,
 }
 
 /// The result of a request.
@@ -249,6 +251,22 @@ impl Limit {
             block: case.block,
             is_observed: case.is_observed,
         }
+    }
+}
+
+impl Charge {
+    /// The longest wait of the limit and the share that refuse. `None` if none of them does.
+    pub(crate) fn refused_for(&self) -> Option<Micros> {
+        let share = self.share.and_then(|(_, verdict)| verdict);
+        let refusals = [self.verdict, share].into_iter().flatten();
+        let refusals = refusals.filter(|verdict| !verdict.allowed);
+        refusals.map(|verdict| verdict.retry_after).max()
+    }
+
+    /// Whether the limit, and the share if there is one, surely refuse.
+    pub(crate) fn is_refused_by_all(&self) -> bool {
+        let refuses = |verdict: Option<Verdict>| verdict.is_some_and(|it| !it.allowed);
+        refuses(self.verdict) && self.share.is_none_or(|(_, verdict)| refuses(verdict))
     }
 }
 

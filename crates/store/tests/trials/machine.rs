@@ -10,7 +10,7 @@ use tidegate_testkit::trials::{Servers, Taken, stalls};
 use tokio::task::JoinSet;
 
 use crate::calm;
-use crate::case::{Case, Change, LimitCase, Mishap, Work};
+use crate::case::{Ask, Case, Change, LimitCase, Mishap, Work};
 use crate::faults;
 use crate::gateway::{Fleet, Gateway, SYNC_EVERY, TIMEOUT, UNSEEN};
 use crate::history::{
@@ -352,6 +352,27 @@ pub(crate) fn key_of(key: u64) -> Key {
     let mut tag = [0xab; 16];
     tag[8..].copy_from_slice(&key.to_be_bytes());
     Key { tag, rest: [0; 16] }
+}
+
+/// The charge of a request to a limit in the store, and the charge to the share of its member.
+pub(crate) fn store_charges<'a>(
+    limit: &'a Arc<Limit>,
+    share: Option<&'a Arc<Limit>>,
+    ask: &Ask,
+) -> impl Iterator<Item = (&'a Arc<Limit>, Key, u64)> {
+    let (key, cost) = (key_of(ask.key), ask.cost);
+    let share = share.zip(ask.member).map(move |(share, member)| {
+        let mut own = key;
+        own.rest[8..].copy_from_slice(&(member.name + 1).to_be_bytes());
+        (share, own, cost)
+    });
+    std::iter::once((limit, key, cost)).chain(share)
+}
+
+/// The limit of the share that a request charges.
+pub(crate) fn share_of(limit: &Limit, ask: &Ask) -> Option<Arc<Limit>> {
+    let member = ask.member?;
+    Some(Arc::new(limit.share(member.weight).unwrap()))
 }
 
 /// The time by this machine's clock. Redis has the same clock unless it is stepped.

@@ -22,6 +22,7 @@ mod resets;
 mod returns;
 mod settled;
 mod several;
+mod shares;
 mod used;
 
 use std::fmt;
@@ -74,6 +75,9 @@ pub(crate) const ALL: &[Promise] = &[
     settled::KEPT,
     settled::FRESH,
     delay::IN_ORDER,
+    shares::IDLE,
+    shares::FIRST,
+    shares::FAIR,
 ];
 
 /// Every place where a promise was broken, by the deciding clock.

@@ -288,8 +288,15 @@ fn of_request(request: &Request, breach: &Breach, since: impl Fn(Micros) -> f64 
             let verdict = charge
                 .verdict
                 .map(|verdict| (verdict.allowed, verdict.remaining, verdict.retry_after));
+            let share = charge.share.map_or(String::new(), |(member, verdict)| {
+                let verdict = verdict.map(|it| (it.allowed, it.remaining, it.retry_after));
+                format!(
+                    ", member {} of weight {} {verdict:?}",
+                    member.name, member.weight
+                )
+            });
             format!(
-                "key {} cost {} of {} at {:.3}-{:.3} here {} {verdict:?} used {:?}",
+                "key {} cost {} of {} at {:.3}-{:.3} here {} {verdict:?} used {:?}{share}",
                 charge.key,
                 charge.cost,
                 charge.numbers.limit,

@@ -13,7 +13,7 @@ use crate::case::{Ask, Change, Then, What, Work, budget_key};
 use crate::gateway::{Gateway, Life};
 use crate::history::{self, Request, Reset, Said, Span};
 use crate::law::Numbers;
-use crate::machine::{Trial, key_of, now};
+use crate::machine::{Trial, key_of, now, share_of, store_charges};
 
 /// Does one piece of work, until it or its gateway ends.
 pub(crate) async fn run(trial: Arc<Trial>, work: Work) {
@@ -103,6 +103,7 @@ async fn reset(trial: &Trial, gateway: usize, limit: usize, key: u64) {
 /// One charge of a request.
 struct Asked {
     limit: Arc<Limit>,
+    share: Option<Arc<Limit>>,
     numbers: Numbers,
     ask: Ask,
     changed: Option<Mode>,
@@ -142,6 +143,7 @@ pub(crate) async fn request(
         .map(|ask| {
             let (numbers, limit) = trial.limit(place, ask.limit, ask.plan);
             Asked {
+                share: share_of(&limit, ask),
                 limit,
                 numbers,
                 ask: *ask,
@@ -149,12 +151,15 @@ pub(crate) async fn request(
             }
         })
         .collect();
-    let charges: SmallVec<[Charge<'_>; 4]> = asked
-        .iter()
-        .map(|asked| Charge {
-            limit: &asked.limit,
-            key: key_of(asked.ask.key),
-            cost: asked.ask.cost,
+    let charged = || {
+        let asked = asked.iter();
+        asked.flat_map(|it| store_charges(&it.limit, it.share.as_ref(), &it.ask))
+    };
+    let charges: SmallVec<[Charge<'_>; 4]> = charged()
+        .map(|(limit, key, cost)| Charge {
+            limit,
+            key,
+            cost,
             origin: None,
         })
         .collect();
@@ -178,11 +183,6 @@ pub(crate) async fn request(
         gateway.answered(key, span.end - begin);
     }
     if let Some(decision) = decision.filter(|_| request.is_admitted()) {
-        let charged = || {
-            asked
-                .iter()
-                .map(|asked| (&asked.limit, key_of(asked.ask.key), asked.ask.cost))
-        };
         let holds = gateway.store.holds(charged(), &decision);
         if let Then::Wait(most) = then {
             let turn = decision.verdicts.iter().flatten();
@@ -209,19 +209,21 @@ fn answer(trial: &Trial, request: &Request) -> Option<Answer> {
     };
     let refusing = request.charges.iter().filter_map(|charge| {
         let is_enforced = !trial.case.limits[charge.limit].is_observed;
-        let verdict = charge
-            .verdict
-            .filter(|verdict| is_enforced && !verdict.allowed)?;
-        Some((verdict.retry_after, (charge.limit, charge.key)))
+        let wait = charge.refused_for().filter(|_| is_enforced)?;
+        Some((wait, (charge.limit, charge.key)))
     });
     let is_exact = |charge: &history::Charge| {
         let mode = charge.changed;
         mode.unwrap_or(trial.case.limits[charge.limit].mode) == Mode::Exact
     };
+    let is_alone = request.charges.len() == 1 && request.charges[0].share.is_none();
     let is_of_all = trial.case.in_memory
-        || request.charges.len() == 1
+        || is_alone
         || request.via() == Some(Via::Store) && request.charges.iter().all(is_exact)
-        || refusing.clone().count() == request.charges.len();
+        || request
+            .charges
+            .iter()
+            .all(history::Charge::is_refused_by_all);
     let longest = refusing
         .max_by_key(|(wait, _)| *wait)
         .filter(|_| *outcome == Outcome::Refused);
@@ -292,8 +294,13 @@ fn noted(
     };
     let is_split =
         trial.case.in_cluster && asked.iter().any(|other| other.ask.key != asked[0].ask.key);
-    let charges = asked.iter().enumerate().map(|(nth, asked)| {
+    let decided = decision.filter(|decision| decision.outcome != Outcome::Unavailable);
+    let mut next = 0;
+    let charges = asked.iter().map(|asked| {
+        let nth = next;
+        next += 1 + usize::from(asked.share.is_some());
         let verdict = decision.and_then(|decision| *decision.verdicts.get(nth)?);
+        let shared = decided.and_then(|decision| *decision.verdicts.get(nth + 1)?);
         let source = decision.and_then(|decision| decision.sources.get(nth).copied());
         let here = source.is_none_or(|source| source.here);
         let mode = asked.limit.mode();
@@ -326,13 +333,12 @@ fn noted(
             key: asked.ask.budget(),
             numbers: asked.numbers,
             cost: asked.ask.cost,
-            verdict: verdict.filter(|_| {
-                decision.is_some_and(|decision| decision.outcome != Outcome::Unavailable)
-            }),
+            verdict: verdict.filter(|_| decided.is_some()),
             at,
             here,
             used: None,
             changed: asked.changed,
+            share: asked.ask.member.map(|member| (member, shared)),
         }
     });
     Request {

@@ -3,7 +3,7 @@
 use tidegate_core::Block;
 use tidegate_store::Mode;
 
-use super::{KEYS, MS, themes, waits};
+use super::{KEYS, MS, shares, themes, waits};
 use crate::case::{Case, Extra, Mishap};
 use crate::law::Kind;
 use tidegate_testkit::trials::Dice;
@@ -18,6 +18,9 @@ pub(crate) fn extras(case: &Case) -> Vec<Extra> {
     }
     if waits::is_themed(case.name.seed) {
         return waits::extras(case);
+    }
+    if shares::is_themed(case.name.seed) {
+        return shares::extras(case);
     }
     let mut dice = Dice(case.name.seed ^ OTHERS);
     let mut extras = Vec::new();

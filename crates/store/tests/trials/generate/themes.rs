@@ -285,6 +285,7 @@ fn ask(dice: &mut Dice, limits: &[LimitCase], theme: Theme, length: u64) -> What
         key,
         plan: 0,
         cost: dice.pick(&[1, 1, 1, 2]).min(limit.plans[0].limit),
+        member: None,
     });
     let charges = charges.collect();
     let then = match theme {

@@ -157,6 +157,7 @@ fn ask(dice: &mut Dice, limits: &[LimitCase], within: Option<u64>, length: u64) 
             key: if dice.one_in(4) { KEYS - 1 } else { 0 },
             plan: 0,
             cost: dice.pick(&[1, 1, 1, 2]).min(limit.plans[0].limit),
+            member: None,
         })
         .collect();
     let holds = charges.iter().any(|ask| {

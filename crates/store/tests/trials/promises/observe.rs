@@ -24,7 +24,7 @@ fn unfounded(history: &History, request: &Request) -> Option<Breach> {
     };
     let refuses = |charge: &Charge| match outcome {
         Outcome::Admitted => true,
-        Outcome::Refused => charge.verdict.is_some_and(|verdict| !verdict.allowed),
+        Outcome::Refused => charge.refused_for().is_some(),
         Outcome::Unavailable => history.limits[charge.limit].on_failure == OnFailure::Closed,
     };
     let is_observed = |charge: &&Charge| history.limits[charge.limit].is_observed;

@@ -3,6 +3,7 @@
 mod blocks;
 mod others;
 mod several;
+mod shares;
 mod spans;
 
 use tidegate_core::{Micros, Verdict};
@@ -79,6 +80,7 @@ fn admitted(at: Micros) -> Request {
             here: false,
             used: None,
             changed: None,
+            share: None,
         }],
         said: Said::Decided {
             outcome: Outcome::Admitted,

@@ -50,13 +50,7 @@ pub(super) fn check(history: &History, wanted: Refusals, promise: &Promise) -> V
         };
         let judged = request.charges.iter();
         let judged = judged.filter(|charge| history.judges(charge.limit));
-        // If the request also has limits that the gateway counts itself, its refusal may be a remembered one.
-        let via = match via {
-            Via::Here | Via::Store if !history.in_memory && !is_fresh(history, request) => {
-                Via::Remembered
-            }
-            _ => via,
-        };
+        let via = source(history, request, via);
         let is_wanted = |charge: &&Charge| match (via, history.limits[charge.limit].block) {
             (Via::Remembered, _) => wanted == Refusals::Remembered,
             (Via::Store, None) => wanted == Refusals::OfQuotas,
@@ -70,20 +64,24 @@ pub(super) fn check(history: &History, wanted: Refusals, promise: &Promise) -> V
     broken
 }
 
-fn unjustified(
+/// Whether Redis, the gateway or its memory refused a request. If the request also has limits that the gateway counts itself, its refusal
+/// may be a remembered one.
+pub(super) fn source(history: &History, request: &Request, via: Via) -> Via {
+    match via {
+        Via::Here | Via::Store if !history.in_memory && !is_fresh(history, request) => {
+            Via::Remembered
+        }
+        _ => via,
+    }
+}
+
+/// The time of the decision that refused a charge, and its greatest age.
+pub(super) fn decided(
     history: &History,
     request: &Request,
     charge: &Charge,
     via: Via,
-    promise: &Promise,
-) -> Option<Breach> {
-    if history.limits[charge.limit].becomes.is_some() {
-        return None;
-    }
-    let is_by_redis = history.mode(charge) == Mode::Exact && !charge.here;
-    if charge.verdict?.allowed || !(is_by_redis || history.in_memory) {
-        return None;
-    }
+) -> (Span, Micros) {
     let (at, age) = match via {
         // The gateway remembers a refusal from the arrival of the answer on, which may be late.
         Via::Remembered => (
@@ -101,6 +99,24 @@ fn unjustified(
         begin: at.begin - history.leeway.back,
         end: at.end,
     };
+    (at, age)
+}
+
+fn unjustified(
+    history: &History,
+    request: &Request,
+    charge: &Charge,
+    via: Via,
+    promise: &Promise,
+) -> Option<Breach> {
+    if history.limits[charge.limit].becomes.is_some() {
+        return None;
+    }
+    let is_by_redis = history.mode(charge) == Mode::Exact && !charge.here;
+    if charge.verdict?.allowed || !(is_by_redis || history.in_memory) {
+        return None;
+    }
+    let (at, age) = decided(history, request, charge, via);
     let question = Question {
         but: Some(request),
         age,

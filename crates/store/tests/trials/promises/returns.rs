@@ -68,7 +68,7 @@ fn is_outdated(history: &History, again: &Return) -> bool {
     let refused = history
         .of(again.limit, again.key)
         .filter(|(request, charge)| {
-            request.asked.end <= again.refused && charge.verdict.is_some_and(|told| !told.allowed)
+            request.asked.end <= again.refused && charge.refused_for().is_some()
         });
     let Some((request, charge)) = refused.max_by_key(|(request, _)| request.asked.end) else {
         return false;
@@ -149,6 +149,5 @@ fn in_vain(history: &History, request: &Request) -> Option<Breach> {
 fn wait_of(history: &History, request: &Request) -> Option<Micros> {
     let charges = request.charges.iter();
     let enforced = charges.filter(|charge| !history.limits[charge.limit].is_observed);
-    let refusing = enforced.filter_map(|charge| charge.verdict.filter(|verdict| !verdict.allowed));
-    refusing.map(|verdict| verdict.retry_after).max()
+    enforced.filter_map(Charge::refused_for).max()
 }
