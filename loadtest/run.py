@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a load test from scratch: builds, starts the API, Redis if an option requires it, gateways and Locust, and judges.
 
-    loadtest/run.py surge | fairness | boundary | mixed | scale [options]
+    loadtest/run.py surge | fairness | boundary | mixed | scale | shares [options]
 
 Exit status: 0 every claim is proved, 1 a claim is not (it is printed), 2 the run was not possible.
 """
@@ -23,7 +23,9 @@ if sys.version_info < (3, 11):
     sys.exit("error: the load tests need Python 3.11 or newer")
 
 HERE = Path(__file__).resolve().parent
-SCENARIOS = ["surge", "fairness", "boundary", "mixed", "scale"]
+SCENARIOS = ["surge", "fairness", "boundary", "mixed", "scale", "shares"]
+# These send requests by clients of their own.
+WITHOUT_LOCUST = ("scale", "shares")
 
 
 def main():
@@ -32,7 +34,7 @@ def main():
         from kit import selftest
 
         return selftest.run(options)
-    if options.scenario != "scale":
+    if options.scenario not in WITHOUT_LOCUST:
         with_locust()
     from kit.processes import Binaries, Trouble
 
@@ -73,6 +75,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, help="how long riders ride; each scenario has a default")
     parser.add_argument("--full", action="store_true", help="surge: three minutes a run")
     parser.add_argument("--riders", type=int, help="surge and mixed: how many riders")
+    parser.add_argument("--share", action="store_true", help="surge: a third run, whose shared limit has `share`")
     parser.add_argument("--chapter", action="store_true", help="surge: the experiment of a published chapter, for three minutes a run")
     parser.add_argument("--capacity", type=int, help="--chapter: requests a second that the API serves; default 800")
     parser.add_argument("--keys", type=int, default=1, help="--chapter: how many user IDs the riders share")
@@ -80,18 +83,21 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3, help="scale: how often each point is measured")
     parser.add_argument("--page", action="store_true", help="with Locust's page, on a free port that is printed")
     parser.add_argument("--binary", type=Path, help="a gateway that is built, with loadtest-api beside it")
-    parser.add_argument("--results", type=Path, default=HERE / "runs", help="surge and scale: where the report goes; git ignores the default, loadtest/runs")
+    parser.add_argument("--results", type=Path, default=HERE / "runs", help="surge, scale and shares: where the report goes; git ignores the default, loadtest/runs")
     parser.add_argument("--keep", action="store_true", help="keeps logs and records, also of a run that passes")
     parser.add_argument("--self-test", action="store_true", help="tests the models and judges themselves; needs no Locust")
     options = parser.parse_args()
     if not options.scenario and not options.self_test:
         parser.error("which scenario?")
-    if options.chapter and options.scenario != "surge":
-        parser.error("--chapter is an option of surge")
+    if (options.chapter or options.share) and options.scenario != "surge":
+        parser.error("--chapter and --share are options of surge")
+    if options.chapter and options.share:
+        parser.error("--chapter has no shared limit")
     if min(options.gateways, options.keys, options.rounds, options.capacity or 1) < 1:
         parser.error("numbers must be at least 1")
     if options.store == "memory" and (options.gateways > 1 or options.outage):
         parser.error("several gateways, or an outage, need --store redis")
+    options.store_is_chosen = options.store is not None or options.gateways > 1
     if options.store is None:
         options.store = "redis" if options.gateways > 1 or options.outage else "memory"
     return options

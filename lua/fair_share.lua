@@ -10,7 +10,8 @@ local STEPS, HALVINGS = 1000, 10
 local function remaining_with(left, start, current, previous, now, quota)
   local capacity, units, weight, window = quota[1], quota[2], quota[3], quota[4]
   if left >= math.ceil(capacity / 2) then return capacity end
-  local part = left / capacity
+  -- The last unit is for members without counted use.
+  local part = math.max(0, left - 1) / capacity
   local level = math.floor(8 * units * weight * part * part * STEPS)
   local rest = STEPS - math.floor(math.max(0, now - start) / (window / STEPS))
   if current == 0 and previous == 0 then return math.min(math.max(1, math.ceil(level / STEPS)), capacity) end

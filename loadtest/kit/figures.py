@@ -2,6 +2,8 @@
 
 from kit import records
 
+# Above the number of riders of any run.
+MOST_RIDERS = 100_000
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -88,6 +90,18 @@ def by_path(run):
         row["answered"] += request.status == 200
         row["refused"] += request.status == 429
     return dict(sorted(rows.items()))
+
+
+def admitted_riders(run, greedy):
+    """Returns the number of clients with an answer, the part of the answers that greedy riders got, and the most that one client got."""
+    got = {}
+    for request in run.requests:
+        if request.status == 200:
+            got[request.client] = got.get(request.client, 0) + 1
+    names = {f"user_id:rider-{number}" for number in range(0, MOST_RIDERS, greedy)}
+    answers = sum(got.values())
+    of_greedy = sum(many for client, many in got.items() if client in names)
+    return {"served": len(got), "answers": answers, "greedy": of_greedy / max(1, answers), "most": max(got.values(), default=0)}
 
 
 def refused_by(run):

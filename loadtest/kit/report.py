@@ -28,6 +28,7 @@ def write(results, verdict, folder, day):
         "limits": results.on.config["limits"],
         "gateways": single.shown(results.options),
         **of,
+        **({"share": figures.of(results.share, results.seconds)} if results.options.share else {}),
     }
     (folder / f"{day}-surge.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     page = folder / f"{day}-surge.md"
@@ -118,6 +119,7 @@ def page_of(results, verdict, of, names, day):
         "|---|--:|--:|--:|",
         *(f"| {client} | {number(sent)} | {number(got)} | {number(allowed)} |" for client, sent, got, allowed in most),
         "",
+        *with_share(results),
         "By endpoint, as the clients counted:",
         "",
         "| endpoint | sent, limits off | answered | sent, limits on | answered | refused |",
@@ -138,6 +140,21 @@ def page_of(results, verdict, of, names, day):
         "",
     ]
     return "\n".join(lines)
+
+
+def with_share(results):
+    """Returns the lines about the run whose shared limit has `share`, if there is one."""
+    if not results.options.share:
+        return []
+    on, share = (figures.admitted_riders(run, results.greedy) for run in (results.on, results.share))
+    rows = [
+        ("clients with at least one 200, the probes included", number(on["served"]), number(share["served"])),
+        ("answered with 200", number(on["answers"]), number(share["answers"])),
+        ("of these, to the greedy riders", f"{on['greedy']:.1%}", f"{share['greedy']:.1%}"),
+        ("the most that one client got", number(on["most"]), number(share["most"])),
+    ]
+    lines = ["A third run has `share: { by: [client] }` on `matching`, and the same riders:", "", "| | limits on | and `share` |", "|---|--:|--:|"]
+    return [*lines, *(f"| {what} | {before} | {after} |" for what, before, after in rows), ""]
 
 
 READING = (

@@ -1,9 +1,10 @@
-"""Tests of the aims of `surge --chapter` and of `scale`: invented figures must fail. No Locust, no gateway."""
+"""Tests of the aims of `surge --chapter`, `scale` and `shares`: invented figures must fail. No Locust, no gateway."""
 
 import copy
 import sys
 import tempfile
 import unittest
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -13,7 +14,7 @@ from comparison import scaling, steady
 from kit import endpoints, machine
 from kit.records import Arrival, Logged, Request
 from kit.verdict import Verdict
-from scenarios import chapter
+from scenarios import chapter, shares
 
 RIGHT = {
     "off": {"per_second": 790, "riders_found": 1_900, "through_ms": {"p99": 2_600}},
@@ -146,3 +147,36 @@ class Parts(unittest.TestCase):
         self.assertEqual(window_error.row("x", 20, exact, counted), "| x | 20 | 4 | 1 | 2 | 2 | 1 | 75.000% |")
         with self.assertRaises(SystemExit):
             window_error.row("x", 20, exact, {})
+
+
+class Shares(unittest.TestCase):
+    def test_parts_are_max_min_fair(self):
+        self.assertEqual(shares.parts({"a": 10, "b": 20}, 100, {}), {"a": 10, "b": 20})
+        self.assertEqual(shares.parts({"a": 10, "b": 90, "c": 90}, 100, {}), {"a": 10, "b": 45, "c": 45})
+        self.assertEqual(shares.parts({"a": 90, "b": 90}, 100, {"b": 4}), {"a": 20, "b": 80})
+
+    def judged(self, admits):
+        """Judges a run of the first load in which `admits` decides by the name of the member and the number of its request."""
+        row = shares.rows(20)[0]
+        counts, requests = Counter(), []
+        for at, number in shares.schedule(row, 25, 1):
+            name = row.loads[number].name
+            counts[name] += 1
+            status = 200 if admits(name, counts[name], at) else 429
+            requests.append(Request(at, at, f"user_id:{name}", "", "GET", "", status, 1))
+        figures = shares.figures(row, requests, 25)
+        figures.beyond = 0
+        verdict = Verdict()
+        done = SimpleNamespace(routes={"divided": figures}, statuses=Counter(request.status for request in requests))
+        shares.judge(verdict, "nowhere", row, done)
+        return verdict.passed
+
+    def test_right_figures_pass_and_wrong_figures_do_not(self):
+        def of_greedy(count):
+            return lambda name, nth, at: name != shares.GREEDY or nth % 1000 < count
+
+        self.assertTrue(self.judged(of_greedy(40)))
+        self.assertFalse(self.judged(of_greedy(20)), "a fifth of the limit is idle")
+        self.assertFalse(self.judged(lambda name, nth, at: name == shares.GREEDY and nth % 10 == 0), "the greedy one gets all")
+        some = of_greedy(43)
+        self.assertFalse(self.judged(lambda name, nth, at: some(name, nth, at) and (name == shares.GREEDY or nth % 20)), "5 % are refused")

@@ -73,6 +73,9 @@ def run(folder, binaries, options):
     )
     results.off = ride(folder, binaries, options, results, "off")
     results.on = ride(folder, binaries, options, results, "on")
+    if options.share:
+        results.experiment.config = lambda api, _: config(api, capacity, limited=True, share=True)
+        results.share = ride(folder, binaries, options, results, "share")
     verdict = judge(results)
     path = report.write(results, verdict, options.results, date.today().isoformat())
     print(verdict.text())
@@ -81,12 +84,13 @@ def run(folder, binaries, options):
     return verdict.passed
 
 
-def config(api, capacity, limited):
+def config(api, capacity, limited, share=False):
     limits = {
         "ride-burst": {"token_bucket": {"capacity": 20, "refill": "10/s"}},
         "matching": {
             "token_bucket": {"capacity": max(1, round(capacity / 10)), "refill": f"{int(capacity * 0.9)}/s"},
             "per": [],
+            **({"share": {"by": ["client"]}} if share else {}),
         },
     }
     routes = [{"name": path.split("/")[2], "path": path, "upstream": api} for path in PATHS]
@@ -129,7 +133,7 @@ def plan_of(fleet, count, seconds, extra):
 
 def ride(folder, binaries, options, results, name):
     """Runs one ride of all riders, with the prober beside them."""
-    limited = name == "on"
+    limited = name != "off"
     print(f"limits {name}: {results.seconds} s", flush=True)
     load, of = machine.load(), results.experiment
     with Processes(folder, binaries) as processes, machine.placed(of.cores) as place:
@@ -199,6 +203,8 @@ def judge(results):
         offered >= 5 * results.capacity,
         f"the load: {offered:,.0f} requests a second in the surge, {offered / results.capacity:.1f} times what the API can do",
     )
+    if results.options.share:
+        judge_share(verdict, results)
     before = records.share([line.total for line in figures.waited(off)], 0.99)
     after = records.share([line.total for line in figures.waited(on)], 0.99)
     verdict.say(
@@ -214,6 +220,20 @@ def judge(results):
         f"p99 of refusals by the gateway's clock: {(refused or 0) / 1000:,.2f} ms; less than {REFUSED_IN // 1000} ms is asked for",
     )
     return verdict
+
+
+def judge_share(verdict, results):
+    """Checks that more riders are served with `share`, and that the limits still hold."""
+    on, share = results.on, results.share
+    rules = Rules(share.config)
+    judge_answers(verdict, rules, share.requests, may_fail=MAY_FAIL * len(figures.let_through(share)))
+    judge_limits(verdict, rules, share.requests, share.arrivals, share.outage, 0.7 if share.outage else 0.9)
+    before, after = (figures.admitted_riders(run, results.greedy) for run in (on, share))
+    verdict.say(
+        after["served"] > before["served"],
+        f"with share: {after['served']:,} clients got an answer, and without it {before['served']:,}; the greedy twentieth got "
+        f"{after['greedy']:.1%} of the answers, and without it {before['greedy']:.1%}",
+    )
 
 
 def surge_begins(results):

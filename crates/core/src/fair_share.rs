@@ -2,7 +2,8 @@
 //!
 //! The shared limit is a bucket, and a request is checked by it just before. While at least half of the bucket is left, no member is refused,
 //! and what members use is not counted. Below that, a member is refused once it has used its *level* or more in the last window. The level is
-//! `2 × weight × units × (2 × left / capacity)²`.
+//! `2 × weight × units × (2 × (left − 1) / capacity)²`. A request takes a unit at least, so `left - 1` units are left after it. The last
+//! unit is for members without counted use. Without the 1, a small bucket would be empty before the level falls to the part of a member.
 //!
 //! Under a constant load, it settles where all members together use what the bucket refills. A member that asks for less than its level
 //! gets all, and the others get equal parts by weight (max-min fairness). Switches divide their buffers in the same way (Choudhury, Hahne:
@@ -74,7 +75,7 @@ impl FairShare {
         if left >= self.capacity.div_ceil(2) {
             return None;
         }
-        let part = left as f64 / self.capacity as f64;
+        let part = left.saturating_sub(1) as f64 / self.capacity as f64;
         let most = (8 * self.units * self.weight) as f64;
         Some((most * part * part * STEPS as f64) as u64)
     }

@@ -59,16 +59,16 @@ async fn admits(gateway: &GatewayProcess, user: &str, times: usize, status: u16)
 async fn a_greedy_member_leaves_units_for_the_others() {
     on_both_stores(async |store| {
         let (_upstream, gateway) = start(store).await;
-        // After 81 requests, 19 units are left, and the level is 8 x 100 x 0.19^2 = 28.9. The first 51 requests are not counted.
+        // After 80 requests, 20 units are left, and the level is 8 x 100 x 0.19^2 = 28.9. The first 51 requests are not counted.
         let (admitted, refusal) = until_refused(&[&gateway], "greedy").await;
-        assert_eq!(admitted, 81);
+        assert_eq!(admitted, 80);
         assert_eq!(refusal["violated-policies"], json!(["pool/share"]));
         // Other members are admitted: the greedy one is not.
         for user in ["a", "b", "c"] {
             admits(&gateway, user, 3, 200).await;
         }
         admits(&gateway, "greedy", 2, 429).await;
-        // Ten are left, and the level is 8. An unlimited plan takes none of them.
+        // Eleven are left, and the level is 8. An unlimited plan takes none of them.
         admits(&gateway, "staff", 30, 200).await;
         admits(&gateway, "d", 3, 200).await;
         let (_, metrics) = page(gateway.admin, "/metrics").await;
@@ -82,7 +82,7 @@ async fn a_greedy_member_leaves_units_for_the_others() {
             metrics.contains("limit=\"pool/share\",verdict=\"refused\""),
             "{metrics}"
         );
-        let last = lines(&gateway, 81 + 1 + 9 + 2 + 30 + 3).await;
+        let last = lines(&gateway, 80 + 1 + 9 + 2 + 30 + 3).await;
         let refused: Vec<_> = last.iter().filter(|line| line["status"] == 429).collect();
         assert_eq!(refused.len(), 3);
         assert!(
@@ -97,9 +97,9 @@ async fn a_greedy_member_leaves_units_for_the_others() {
 async fn a_plan_gives_its_members_more_weight() {
     on_both_stores(async |store| {
         let (_upstream, gateway) = start(store).await;
-        // After 90 requests the level is 4 x 8 x 100 x 0.1^2 = 32, and 39 requests are counted.
+        // After 89 requests the level is 4 x 8 x 100 x 0.1^2 = 32, and 38 requests are counted.
         let (admitted, _) = until_refused(&[&gateway], "big").await;
-        assert_eq!(admitted, 90);
+        assert_eq!(admitted, 89);
         admits(&gateway, "small", 3, 200).await;
     })
     .await;
@@ -113,7 +113,7 @@ async fn two_gateways_divide_one_limit() {
     let one = GatewayProcess::start(&yaml).await;
     let other = GatewayProcess::start(&yaml).await;
     let (admitted, _) = until_refused(&[&one, &other], "greedy").await;
-    assert_eq!(admitted, 81);
+    assert_eq!(admitted, 80);
     admits(&one, "a", 3, 200).await;
     admits(&other, "b", 3, 200).await;
     admits(&one, "greedy", 1, 429).await;
@@ -126,9 +126,9 @@ async fn shares_follow_numbers_that_are_set_at_run_time() {
         let (_upstream, gateway) = start(store).await;
         let numbers = json!({ "limits": { "pool": "capacity: 10, refill: 1/h" }, "reason": "a test", "for": "1h" });
         set(gateway.admin, "limit:pool", numbers).await;
-        // After 9 requests, one unit is left, the level is 8 x 10 x 0.1^2 = 0.8, and 3 requests are counted.
+        // After 8 requests, two units are left, the level is 8 x 10 x 0.1^2 = 0.8, and 2 requests are counted.
         let (admitted, refusal) = until_refused(&[&gateway], "greedy").await;
-        assert_eq!(admitted, 9);
+        assert_eq!(admitted, 8);
         assert_eq!(refusal["violated-policies"], json!(["pool/share"]));
         admits(&gateway, "a", 1, 200).await;
     })
