@@ -2,6 +2,8 @@
 
 from kit import records
 
+# The requests of a rider who asks often.
+OFTEN = 5
 # Above the number of riders of any run.
 MOST_RIDERS = 100_000
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -93,15 +95,26 @@ def by_path(run):
 
 
 def admitted_riders(run, greedy):
-    """Returns the number of clients with an answer, the part of the answers that greedy riders got, and the most that one client got."""
-    got = {}
+    """Returns who got answers: the number of clients, their part of those who asked often, the greedy riders' part, and the most of one.
+
+    A busy Locust lets some riders ask only once, so the number of clients depends on Locust, too.
+    """
+    asked, got = {}, {}
     for request in run.requests:
+        asked[request.client] = asked.get(request.client, 0) + 1
         if request.status == 200:
             got[request.client] = got.get(request.client, 0) + 1
     names = {f"user_id:rider-{number}" for number in range(0, MOST_RIDERS, greedy)}
     answers = sum(got.values())
     of_greedy = sum(many for client, many in got.items() if client in names)
-    return {"served": len(got), "answers": answers, "greedy": of_greedy / max(1, answers), "most": max(got.values(), default=0)}
+    often = [client for client, many in asked.items() if many >= OFTEN]
+    return {
+        "served": len(got),
+        "often": sum(client in got for client in often) / max(1, len(often)),
+        "answers": answers,
+        "greedy": of_greedy / max(1, answers),
+        "most": max(got.values(), default=0),
+    }
 
 
 def refused_by(run):

@@ -149,6 +149,7 @@ def with_share(results):
     on, share = (figures.admitted_riders(run, results.greedy) for run in (results.on, results.share))
     rows = [
         ("clients with at least one 200, the probes included", number(on["served"]), number(share["served"])),
+        (f"of the clients with {figures.OFTEN} requests or more, with a 200", f"{on['often']:.1%}", f"{share['often']:.1%}"),
         ("answered with 200", number(on["answers"]), number(share["answers"])),
         ("of these, to the greedy riders", f"{on['greedy']:.1%}", f"{share['greedy']:.1%}"),
         ("the most that one client got", number(on["most"]), number(share["most"])),

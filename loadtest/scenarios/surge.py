@@ -223,16 +223,16 @@ def judge(results):
 
 
 def judge_share(verdict, results):
-    """Checks that more riders are served with `share`, and that the limits still hold."""
+    """Checks that `share` serves more of those who ask often, and less of the greedy, and that the limits still hold."""
     on, share = results.on, results.share
     rules = Rules(share.config)
     judge_answers(verdict, rules, share.requests, may_fail=MAY_FAIL * len(figures.let_through(share)))
     judge_limits(verdict, rules, share.requests, share.arrivals, share.outage, 0.7 if share.outage else 0.9)
     before, after = (figures.admitted_riders(run, results.greedy) for run in (on, share))
     verdict.say(
-        after["served"] > before["served"],
-        f"with share: {after['served']:,} clients got an answer, and without it {before['served']:,}; the greedy twentieth got "
-        f"{after['greedy']:.1%} of the answers, and without it {before['greedy']:.1%}",
+        after["often"] > before["often"] and after["greedy"] < before["greedy"],
+        f"with share: {after['often']:.1%} of the clients who asked often got an answer, and without it {before['often']:.1%}; the greedy "
+        f"twentieth got {after['greedy']:.1%} of the answers, and without it {before['greedy']:.1%}",
     )
 
 
