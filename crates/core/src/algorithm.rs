@@ -106,6 +106,12 @@ pub trait Algorithm {
         None
     }
 
+    /// Returns the [level](crate::FairShare) of a member in units, if these units are left of the shared limit. `None` if any use is allowed,
+    /// and for every other algorithm.
+    fn share_level(&self, _left: u64) -> Option<f64> {
+        None
+    }
+
     /// Returns the calendar that defines the windows, if there is one. With a calendar, the [numbers](Self::numbers) depend on the time.
     fn calendar(&self) -> Option<&'static Calendar> {
         None

@@ -207,6 +207,10 @@ impl Algorithm for FairShare {
         Some((used / self.units as f64).min(1.0))
     }
 
+    fn share_level(&self, left: u64) -> Option<f64> {
+        self.level(left).map(|level| level as f64 / STEPS as f64)
+    }
+
     /// Returns the capacity and the units of the shared bucket, the weight, and the window in us.
     fn numbers(&self, _now: Micros) -> Numbers {
         [self.capacity, self.units, self.weight, self.window].into()

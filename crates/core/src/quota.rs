@@ -108,6 +108,11 @@ macro_rules! quota {
                 match self { $(Self::$algorithm(quota) => Algorithm::weight(quota),)+ }
             }
 
+            /// See [`Algorithm::share_level`].
+            pub fn share_level(&self, left: u64) -> Option<f64> {
+                match self { $(Self::$algorithm(quota) => quota.share_level(left),)+ }
+            }
+
             /// See [`Algorithm::used_share`]. `None` for a state of another algorithm.
             pub fn used_share(&self, state: &State) -> Option<f64> {
                 match (self, state) {

@@ -52,6 +52,7 @@ function drawLimit(name) {
   const keys = [element("span", { class: "key" }, "admitted"), element("span", { class: "key refused" }, limit.observed ? "would be refused" : "refused")];
   if (quota) keys.push(element("span", { class: "key line", title: "The chart counts requests. They compare with the quota if each costs 1." }, `quota: ${units(limit.rate)}`));
   const facts = [`${count(limit.total.admitted)} admitted and ${count(limit.total.refused + limit.total.would_refuse)} refused since the start`];
+  if (Number.isFinite(limit.level)) facts.push(`a member of weight 1 may use ${count(Math.round(limit.level))} in a window`);
   if (limit.used !== null) facts.push(`${percent(100 * limit.used)} % of the shared budget in use`);
   if (limit.clients) facts.push(`about ${plural(limit.clients, "client")} in the last minute`);
   if (decided.length) facts.push(`decided by ${decided.map(([who, times]) => `${who.replace("_", " ")} (${count(times)})`).join(", ")}`);

@@ -210,6 +210,9 @@ pub struct Limit {
     pub near_keys: u64,
     /// The used share of the budget, from 0 to 1. `None` unless the limit has one budget for all clients.
     pub used: Option<f64>,
+    /// The units that a member of weight 1 may use in a window before its share refuses it. `None` unless the limit is a share, and less than
+    /// half of its limit is left.
+    pub level: Option<f64>,
     /// The estimated number of different clients in the last minute, with a standard error of 5 %.
     pub clients: u64,
     /// Verdicts of the last minute by the used share of the budget: up to 0.1, 0.25, 0.5, 0.8, 0.9 and 1.

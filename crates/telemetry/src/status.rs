@@ -20,7 +20,7 @@ use tidegate_store::{Limit, Store};
 use tidegate_tower::Policy;
 use tidegate_upstream::Upstream;
 
-use crate::metrics::{GatewayMetrics, LimitSample};
+use crate::metrics::{GatewayMetrics, LimitInUse, LimitSample};
 use events::Events;
 
 /// If at least this share of its budget is used, a limit with one budget for all clients has one key near it.
@@ -131,6 +131,7 @@ impl StatusBoard {
                 *near.entry(limit).or_default() += 1;
             }
         }
+        let levels: HashMap<&str, f64> = view.levels(&used).collect();
         let names = view.limits().map(Limit::name);
         let limits = names.map(|name| {
             let used = used.get(name).copied();
@@ -139,7 +140,12 @@ impl StatusBoard {
                 Some(used) => usize::from(used >= NEAR),
                 None => near.get(name).copied().unwrap_or_default(),
             };
-            (name, near, used)
+            LimitInUse {
+                name,
+                near,
+                used,
+                level: levels.get(name).copied(),
+            }
         });
         self.samples.push_back(view.metrics.limits.turn(limits));
         if self.samples.len() > SAMPLES {
@@ -173,6 +179,17 @@ impl StatusBoard {
 }
 
 impl View<'_> {
+    /// Returns the level of each share that may refuse members, by the name of the share. `used` has the used part of each shared limit.
+    fn levels(&self, used: &HashMap<String, f64>) -> impl Iterator<Item = (&str, f64)> {
+        let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());
+        rules.filter_map(|rule| {
+            let front = &rule.front.as_ref()?.limit;
+            let left = (1.0 - used.get(front.name())?) * front.quota().capacity() as f64;
+            let level = rule.limit.quota().share_level(left.round() as u64)?;
+            Some((rule.limit.name(), level))
+        })
+    }
+
     /// Returns the limits that routes use, in the order of the routes. Each limit is returned once.
     fn limits(&self) -> impl Iterator<Item = &Limit> {
         let rules = self.policies.iter().flat_map(|policy| policy.rules.iter());

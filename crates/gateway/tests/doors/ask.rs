@@ -252,3 +252,42 @@ async fn a_cost_in_the_answer_is_charged_as_reserved() {
     })
     .await;
 }
+
+const SHARED: &str = "
+secret: the same for all
+clients: [{ user_id: {} }, { ip: {} }]
+trusted_proxies: [127.0.0.1]
+limits:
+  pool: { token_bucket: { capacity: 100, refill: 1/h }, per: [], share: { by: [client] } }
+routes:
+  - { path: /**, upstream: UPSTREAM, limits: [pool] }
+";
+
+/// A question is decided with the shares of a limit, as the request would be. Questions and requests use one share.
+#[tokio::test]
+async fn a_question_uses_the_share_of_its_member() {
+    on_both_stores(async |store| {
+        let doors = Doors::start("", &format!("{store}{SHARED}")).await;
+        let ask = async |user| {
+            let headers = [("x-original-uri", "/"), ("x-user-id", user)];
+            doors.ask(&headers).await
+        };
+        let get = async |user| {
+            let answer = send(&doors.client, Method::GET, "/", &[("x-user-id", user)]).await;
+            answer.status.as_u16()
+        };
+        for _ in 0..40 {
+            assert_eq!(ask("greedy").await.status, 200);
+            assert_eq!(get("greedy").await, 200);
+        }
+        // Twenty are left, and the level is 8 x 100 x 0.19^2 = 28.9. The first 51 requests are not counted.
+        let refused = ask("greedy").await;
+        assert_eq!(refused.status, 429);
+        let violated = &json_of(&refused)["violated-policies"];
+        assert_eq!(violated, &serde_json::json!(["pool/share"]));
+        assert_eq!(get("greedy").await, 429);
+        assert_eq!(ask("other").await.status, 200);
+        doors.stop().await;
+    })
+    .await;
+}

@@ -7,6 +7,7 @@ use tidegate_testkit::{Client, RedisServer, Upstream};
 use crate::access_log::lines;
 use crate::kit::{exact, get_each, on_both_stores, page, send};
 use crate::overrides::set;
+use crate::status::when;
 use crate::support::GatewayProcess;
 
 fn yaml(store: &str, upstream: &Upstream) -> String {
@@ -89,6 +90,28 @@ async fn a_greedy_member_leaves_units_for_the_others() {
             refused.iter().all(|line| line["limit"] == "pool/share"),
             "{refused:?}"
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn operators_see_the_level_once_members_may_be_refused() {
+    on_both_stores(async |store| {
+        let (_upstream, gateway) = start(store).await;
+        let level = "tidegate_share_level{limit=\"pool/share\"} ";
+        let (_, metrics) = page(gateway.admin, "/metrics").await;
+        assert!(!metrics.contains(level), "{metrics}");
+        until_refused(&[&gateway], "greedy").await;
+        // Twenty units are left: 8 x 100 x 0.19^2 = 28.88.
+        when(gateway.admin, "the level is sampled", |status| {
+            let mut limits = status.limits.iter();
+            let share = limits.find(|limit| limit.name == "pool/share");
+            let level = share.and_then(|share| share.level);
+            level.is_some_and(|level| (level - 28.88).abs() < 0.01)
+        })
+        .await;
+        let (_, metrics) = page(gateway.admin, "/metrics").await;
+        assert!(metrics.contains(&format!("{level}28.8")), "{metrics}");
     })
     .await;
 }

@@ -30,10 +30,24 @@ pub(crate) struct LimitSample {
     pub(crate) near: usize,
     /// The used share of the budget, if all clients share one budget.
     pub(crate) used: Option<f64>,
+    /// The level of a member of weight 1, if the limit is a share and may refuse members.
+    pub(crate) level: Option<f64>,
     /// The estimated number of clients in the last minute.
     pub(crate) clients: u64,
     /// Verdicts since the start, by the used share of the budget.
     pub(crate) used_counts: [u64; used_shares::BUCKETS],
+}
+
+/// A limit that routes use, at the end of ten seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitInUse<'a> {
+    pub(crate) name: &'a str,
+    /// See [`LimitSample::near`].
+    pub(crate) near: usize,
+    /// See [`LimitSample::used`].
+    pub(crate) used: Option<f64>,
+    /// See [`LimitSample::level`].
+    pub(crate) level: Option<f64>,
 }
 
 /// The clients of a limit, and the used shares of their budgets. Each request with a verdict adds to both.
@@ -51,6 +65,7 @@ pub(crate) struct LimitMetrics {
     uses: Mutex<BTreeMap<Arc<str>, LimitUse>>,
     near: ByLabel<Arc<str>, Gauge>,
     used: ByLabel<Arc<str>, Gauge<f64, AtomicU64>>,
+    level: ByLabel<Arc<str>, Gauge<f64, AtomicU64>>,
     clients: ByLabel<Arc<str>, Gauge>,
     used_counts: ByLabel<Arc<str>, UsedShares>,
 }
@@ -71,6 +86,11 @@ impl LimitMetrics {
                 "limit_used_ratio",
                 "limit",
                 "How much of a limit is used that all clients share, from 0 to 1",
+            ),
+            level: registrar.add_family(
+                "share_level",
+                "limit",
+                "Units that a member of weight 1 may use in a window before its share refuses it; only while less than half of the limit is left",
             ),
             clients: registrar.add_family(
                 "limit_clients",
@@ -123,25 +143,24 @@ impl LimitMetrics {
         uses.entry(limit.clone()).or_insert_with(new).clone()
     }
 
-    /// Samples all limits at the end of ten seconds, and sets their gauges. `in_use` has the limits that routes use: the name, the number of
-    /// keys near the limit, and the used share of a budget of all clients. Other limits lose their gauges.
+    /// Samples all limits at the end of ten seconds, and sets their gauges. `in_use` has the limits that routes use. Other limits lose their
+    /// gauges.
     pub(crate) fn turn<'a>(
         &self,
-        in_use: impl Iterator<Item = (&'a str, usize, Option<f64>)>,
+        in_use: impl Iterator<Item = LimitInUse<'a>>,
     ) -> HashMap<Arc<str>, LimitSample> {
-        let in_use: HashMap<_, _> = in_use
-            .map(|(name, near, used)| (name, (near, used)))
-            .collect();
+        let in_use: HashMap<_, _> = in_use.map(|limit| (limit.name, limit)).collect();
         let uses = self.uses.lock();
         let samples = uses.iter().map(|(limit, limit_use)| {
-            let (near, used) = in_use.get(&**limit).copied().unwrap_or_default();
+            let limit_in_use = in_use.get(&**limit);
             let sample = LimitSample {
-                near,
-                used,
+                near: limit_in_use.map_or(0, |it| it.near),
+                used: limit_in_use.and_then(|it| it.used),
+                level: limit_in_use.and_then(|it| it.level),
                 clients: limit_use.clients.turn(),
                 used_counts: limit_use.used.counts(),
             };
-            self.set_gauges(limit, in_use.contains_key(&**limit).then_some(sample));
+            self.set_gauges(limit, limit_in_use.is_some().then_some(sample));
             (limit.clone(), sample)
         });
         samples.collect()
@@ -159,11 +178,17 @@ impl LimitMetrics {
                 self.clients.remove(limit.clone());
             }
         }
-        match sample.and_then(|sample| sample.used) {
-            Some(used) => {
-                self.used.get(limit.clone()).set(used);
+        let ratios = [
+            (&self.used, sample.and_then(|sample| sample.used)),
+            (&self.level, sample.and_then(|sample| sample.level)),
+        ];
+        for (gauge, value) in ratios {
+            match value {
+                Some(value) => {
+                    gauge.get(limit.clone()).set(value);
+                }
+                None => gauge.remove(limit.clone()),
             }
-            None => self.used.remove(limit.clone()),
         }
     }
 }

@@ -64,6 +64,7 @@ fn one(rule: &Rule, sampled: &StatusBoard, metrics: &GatewayMetrics) -> Limit {
         minute: lately(60),
         near_keys: sample.near as u64,
         used: sample.used,
+        level: sample.level,
         clients: sample.clients,
         used_shares: sampled.used_lately(name),
         series: series.map(|series| {
