@@ -20,6 +20,7 @@ mod decisions;
 mod headers;
 mod overrides;
 mod routes;
+mod shares;
 mod table;
 
 use std::env;
@@ -37,6 +38,7 @@ const MOST_PERCENT: u64 = 105;
 fn tables() -> Vec<Table> {
     let mut tables = vec![
         decisions::table(),
+        shares::table(),
         headers::table(),
         clients::table(),
         counting::table(),
