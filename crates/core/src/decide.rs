@@ -118,8 +118,13 @@ impl<'a> Budget<'a> {
     }
 
     /// Whether the state changes if the request is admitted. See [`Algorithm::counts_within`](crate::Algorithm::counts_within).
+    #[inline]
     pub fn counts(&self) -> bool {
-        self.lease.is_some() || self.quota.counts_within(self.left_in_front)
+        // Only a share depends on the limit in front, and a request has few shares.
+        self.left_in_front.is_none()
+            || !self.quota.is_share()
+            || self.lease.is_some()
+            || self.quota.counts_within(self.left_in_front)
     }
 
     fn refused(&mut self, now: Micros, verdict: &mut Verdict) {

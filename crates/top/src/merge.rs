@@ -144,7 +144,10 @@ fn limit(all: &mut Limit, one: Limit) {
     for (all, one) in all.used_shares.iter_mut().zip(one.used_shares) {
         add(all, one);
     }
-    all.level = [all.level, one.level].into_iter().flatten().reduce(f64::min);
+    all.level = [all.level, one.level]
+        .into_iter()
+        .flatten()
+        .reduce(f64::min);
     all.used = [all.used, one.used].into_iter().flatten().reduce(f64::max);
 }
 

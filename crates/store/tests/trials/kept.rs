@@ -28,4 +28,6 @@ pub(crate) const TRIALS: &[&str] = &[
     // A remembered refusal of a small cost was repeated for a larger cost, which had to wait longer: in a queue, and after a block.
     "9015",
     "20063",
+    // Gateways with larger numbers held two units of a bucket, of which the refusing gateway has one.
+    "42102579",
 ];

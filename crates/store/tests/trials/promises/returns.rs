@@ -127,7 +127,9 @@ fn in_vain(history: &History, request: &Request) -> Option<Breach> {
     let back = request.asked.end + wait;
     known(history, request).find_map(|charge| {
         let limit = charge.charge.limit;
-        if is_charged_elsewhere(history, request, charge.charge, request.asked.end) {
+        if is_charged_elsewhere(history, request, charge.charge, request.asked.end)
+            || holds_more_elsewhere(history, charge.charge)
+        {
             return None;
         }
         let back = back + charge.ahead();
@@ -143,6 +145,15 @@ fn in_vain(history: &History, request: &Request) -> Option<Breach> {
             ),
         })
     })
+}
+
+/// Whether gateways with larger numbers may hold more units of a bucket than the refusing gateway has. Its wait does not include them.
+fn holds_more_elsewhere(history: &History, refused: &Charge) -> bool {
+    let limit = &history.limits[refused.limit];
+    let mut charges = history.of(refused.limit, refused.key);
+    limit.kind.is_bucket()
+        && limit.reserves
+        && charges.any(|(_, charge)| charge.numbers.limit > refused.numbers.limit)
 }
 
 /// The longest wait of the limits that refuse a request.
