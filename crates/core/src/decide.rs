@@ -23,7 +23,7 @@ pub struct Budget<'a> {
     pub hold: HoldId,
     /// The holds of all running requests under the key.
     pub holds: KeyHolds,
-    /// The units that are left of the limit in front of this one, if there is one. [`decide`] sets it.
+    /// The units that are left of the limit in front, if this limit is a share of it. [`decide`] sets it.
     pub left_in_front: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Budget<'a> {
             }
             false => self.check_beside(now),
         };
-        if let Some(left) = self.left_in_front.filter(|_| self.quota.is_share()) {
+        if let Some(left) = self.left_in_front {
             verdict.remaining = verdict.remaining.min(left);
         }
         if let Some(block) = &self.block {
@@ -120,9 +120,7 @@ impl<'a> Budget<'a> {
     /// Whether the state changes if the request is admitted. See [`Algorithm::counts_within`](crate::Algorithm::counts_within).
     #[inline]
     pub fn counts(&self) -> bool {
-        // Only a share depends on the limit in front, and a request has few shares.
         self.left_in_front.is_none()
-            || !self.quota.is_share()
             || self.lease.is_some()
             || self.quota.counts_within(self.left_in_front)
     }
@@ -191,7 +189,7 @@ pub fn decide(budgets: &mut [Budget<'_>], now: Micros, verdicts: &mut [Verdict])
     let mut admitted = true;
     let mut left = None;
     for (budget, verdict) in budgets.iter_mut().zip(verdicts.iter_mut()) {
-        budget.left_in_front = left;
+        budget.left_in_front = left.filter(|_| budget.quota.is_share());
         *verdict = budget.check(now);
         left = Some(verdict.remaining);
         admitted &= verdict.allowed || budget.observed;
