@@ -57,8 +57,6 @@ class Row:
     # The refill of a fixed cap per client, and its capacity.
     cap: tuple = (3, "3/s")
     weights: dict = field(default_factory=dict)
-    # The least demand of all together, of the limit.
-    is_overloaded: bool = True
     # Whether members other than the greedy one ask for less than their part.
     are_quiet: bool = True
     least_jain: float = 0.9
@@ -179,7 +177,6 @@ def ride(folder, binaries, options, row, seconds, seed, to=ROUTES):
         if client.returncode:
             raise Trouble(f"the client failed: see {client.log}")
         spent = measure.processor(fleet.redis.pid) - before if fleet.redis else 0
-        said = json.loads(client.log.read_text(encoding="utf-8").splitlines()[-1])
     requests, arrived = records.requests(folder / "requests.tsv"), records.arrivals(arrivals)
     limit = Limit.of("divided", config("", row)["limits"]["divided"])
     routes = {}
@@ -189,7 +186,7 @@ def ride(folder, binaries, options, row, seconds, seed, to=ROUTES):
         routes[route] = figures(row, [request for request in requests if request.path == path], seconds)
         routes[route].beyond = proof.too_many(limit, spans)
     statuses = Counter(request.status for request in requests)
-    return SimpleNamespace(routes=routes, statuses=statuses, redis=spent / len(requests) * 1e6, late=said["late_us"])
+    return SimpleNamespace(routes=routes, statuses=statuses, redis=spent / len(requests) * 1e6)
 
 
 def figures(row, requests, seconds):
@@ -246,8 +243,7 @@ def judge(verdict, where, row, done):
     verdict.say(not others, f"{about}: {done.statuses.total():,} requests, with other answers than 200 and 429: {others or 'none'}")
     beyond = sum(of.beyond for of in done.routes.values())
     verdict.say(beyond == 0, f"{about}: {beyond:,} requests of the three routes beyond what the limit allows")
-    if row.is_overloaded:
-        verdict.say(divided.used >= USED, f"{about}: {divided.used:.1%} of the limit is used; {USED:.0%} are asked for")
+    verdict.say(divided.used >= USED, f"{about}: {divided.used:.1%} of the limit is used; {USED:.0%} are asked for")
     if row.are_quiet and divided.quiet is not None:
         verdict.say(
             1 - divided.quiet < REFUSED,
