@@ -21,7 +21,9 @@ fn an_estimate_is_within_five_standard_errors() {
             }
             let estimate = clients.turn() as f64;
             let number = f64::from(number);
-            let bound = (number * 5.0 * 0.046).max(if number > 2.0 { 2.0 } else { 0.0 });
+            // Clients of one register count once. Two of ten clients meet in one of 512 registers with a probability of 0.09.
+            let met = (number - 1.0).clamp(0.0, 3.0);
+            let bound = (number * 5.0 * 0.046).max(met);
             assert!(
                 (estimate - number).abs() <= bound,
                 "{estimate} for {number}"
