@@ -6,10 +6,13 @@ local fair_share = { numbers = 4, is_share = true }
 
 local STEPS, HALVINGS = 1000, 10
 
+-- Returns half of the shared bucket, in units. While it is left, no member is refused.
+local function half(quota) return math.ceil(quota[1] / 2) end
+
 -- Returns the units that the member may still use, rounded up, if `left` units of the shared bucket are left.
 local function remaining_with(left, start, current, previous, now, quota)
   local capacity, units, weight, window = quota[1], quota[2], quota[3], quota[4]
-  if left >= math.ceil(capacity / 2) then return capacity end
+  if left >= half(quota) then return capacity end
   -- The last unit is for members without counted use.
   local part = math.max(0, left - 1) / capacity
   local level = math.floor(8 * units * weight * part * part * STEPS)
@@ -23,7 +26,7 @@ end
 
 -- Returns the us until half of the shared bucket is left. Then every cost fits.
 local function until_half(left, quota)
-  return math.ceil(math.max(0, math.ceil(quota[1] / 2) - left) / (quota[2] / quota[4]))
+  return math.ceil(math.max(0, half(quota) - left) / (quota[2] / quota[4]))
 end
 
 -- Returns the us until a refused cost fits, if no other request comes: the shared bucket refills meanwhile.
@@ -54,7 +57,7 @@ end
 -- verdict is `free`: the state of the member does not matter, and is not read or written.
 function fair_share.check(key, now, cost, quota, left)
   local capacity, window = quota[1], quota[4]
-  if left and left >= math.ceil(capacity / 2) then
+  if left and left >= half(quota) then
     return { allowed = cost <= capacity, remaining = capacity, reset = 0, retry_after = 0, delay = 0, free = true }
   end
   left = left or capacity

@@ -69,10 +69,15 @@ impl FairShare {
         }
     }
 
+    /// Returns half of the shared bucket, in units. While it is left, no member is refused.
+    const fn half(&self) -> u64 {
+        self.capacity.div_ceil(2)
+    }
+
     /// Returns the level in thousandths of a unit, if `left` units of the shared bucket are left. `None` if at least half of the bucket is
     /// left: then any use is allowed.
     fn level(&self, left: u64) -> Option<u64> {
-        if left >= self.capacity.div_ceil(2) {
+        if left >= self.half() {
             return None;
         }
         let part = left.saturating_sub(1) as f64 / self.capacity as f64;
@@ -105,7 +110,7 @@ impl FairShare {
 
     /// Returns the time until half of the shared bucket is left, in us. Then every cost fits.
     fn until_half(&self, left: u64) -> Micros {
-        let missing = self.capacity.div_ceil(2).saturating_sub(left);
+        let missing = self.half().saturating_sub(left);
         (missing as f64 / self.rate()).ceil() as Micros
     }
 
@@ -179,7 +184,7 @@ impl Algorithm for FairShare {
 
     /// Returns false while at least half of the shared bucket is left: then the state of no member matters, and none is read or written.
     fn counts_within(&self, left: Option<u64>) -> bool {
-        left.is_none_or(|left| self.level(left).is_some())
+        left.is_none_or(|left| left < self.half())
     }
 
     fn commit(&self, state: &mut WindowPair, cost: u64, now: Micros, verdict: &mut Verdict) {

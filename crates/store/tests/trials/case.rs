@@ -192,6 +192,25 @@ impl Extra {
 }
 
 impl Case {
+    /// A case of this seed and theme, without limits, work and faults.
+    pub(crate) fn new(seed: u64, theme: &'static str) -> Self {
+        Self {
+            name: Name::of(seed),
+            in_memory: false,
+            gateways: 1,
+            heartbeat: None,
+            remembers: true,
+            limits: Vec::new(),
+            work: Vec::new(),
+            faults: Vec::new(),
+            in_cluster: false,
+            has_sentinels: false,
+            away: None,
+            extras: Vec::new(),
+            theme,
+        }
+    }
+
     /// The case of a seed, without the parts that are left out.
     pub(crate) fn of(name: &Name) -> Self {
         let mut case = crate::generate::case(name.seed);

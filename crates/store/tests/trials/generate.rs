@@ -12,7 +12,7 @@ use tidegate_store::{Mode, OnFailure};
 
 use crate::case::{Ask, Case, LimitCase, Then, What, Work};
 pub(crate) use extras::extras;
-use tidegate_testkit::trials::{Dice, Name};
+use tidegate_testkit::trials::Dice;
 
 use crate::law::{Kind, Numbers};
 
@@ -68,19 +68,12 @@ pub(crate) fn case(seed: u64) -> Case {
         _ => dice.between(200, 700),
     };
     let mut case = Case {
-        name: Name::of(seed),
         in_memory,
         gateways,
         heartbeat: (theme == Theme::Outages || dice.one_in(3)).then(|| dice.between(50, 600)),
         remembers: dice.one_in(2),
         limits,
-        work: Vec::new(),
-        faults: Vec::new(),
-        in_cluster: false,
-        has_sentinels: false,
-        away: None,
-        extras: Vec::new(),
-        theme: "",
+        ..Case::new(seed, "")
     };
     for gateway in 0..gateways {
         let many = match theme {

@@ -1,7 +1,7 @@
 //! Trials of a limit that its members share. One seed in sixteen has this theme, so that all other seeds keep their trials.
 
 use tidegate_store::Mode;
-use tidegate_testkit::trials::{Dice, Name};
+use tidegate_testkit::trials::Dice;
 
 use super::extras::{node_fault, step};
 use super::themes::{add, limit};
@@ -34,22 +34,12 @@ pub(super) fn case(seed: u64) -> Case {
     // Longer than the window of a share.
     let length = dice.between(1_200, 2_800);
     let mut case = Case {
-        name: Name {
-            seed,
-            ..Name::default()
-        },
         in_memory,
         gateways,
         heartbeat: dice.one_in(3).then(|| dice.between(50, 600)),
         remembers: !dice.one_in(4),
         limits: limits(&mut dice),
-        work: Vec::new(),
-        faults: Vec::new(),
-        in_cluster: false,
-        has_sentinels: false,
-        away: None,
-        extras: Vec::new(),
-        theme: NAME,
+        ..Case::new(seed, NAME)
     };
     let heavy = dice.pick(&[1, 4]);
     for gateway in 0..gateways {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::{Block, Micros};
 use tidegate_store::{Mode, OnFailure};
 use tidegate_testkit::CallFault;
-use tidegate_testkit::trials::{Dice, Name};
+use tidegate_testkit::trials::Dice;
 
 use super::{HOUR, KEYS, MS, numbers};
 use crate::case::{Ask, Case, Change, Extra, Fault, LimitCase, Mishap, Then, What, Work};
@@ -91,22 +91,11 @@ pub(super) fn case(seed: u64) -> Case {
         _ => dice.between(500, 1_000),
     };
     let mut case = Case {
-        name: Name {
-            seed,
-            ..Name::default()
-        },
         in_memory,
         gateways,
-        heartbeat: None,
         remembers: !dice.one_in(6),
         limits: limits(&mut dice, theme),
-        work: Vec::new(),
-        faults: Vec::new(),
-        in_cluster: false,
-        has_sentinels: false,
-        away: None,
-        extras: Vec::new(),
-        theme: theme.name(),
+        ..Case::new(seed, theme.name())
     };
     for gateway in 0..gateways {
         for _ in 0..dice.between(2, 4) {

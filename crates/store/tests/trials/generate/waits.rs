@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::Block;
 use tidegate_store::Mode;
 use tidegate_testkit::CallFault;
-use tidegate_testkit::trials::{Dice, Name};
+use tidegate_testkit::trials::Dice;
 
 use super::themes::{add, limit};
 use super::{HOUR, KEYS, MS, extras::node_fault};
@@ -34,22 +34,10 @@ pub(super) fn case(seed: u64) -> Case {
     };
     let many = dice.pick(&[1, 1, 1, 2]);
     let mut case = Case {
-        name: Name {
-            seed,
-            ..Name::default()
-        },
-        in_memory: false,
         gateways,
-        heartbeat: None,
         remembers: !dice.one_in(4),
         limits: (0..many).map(|_| a_limit(&mut dice)).collect(),
-        work: Vec::new(),
-        faults: Vec::new(),
-        in_cluster: false,
-        has_sentinels: false,
-        away: None,
-        extras: Vec::new(),
-        theme: NAME,
+        ..Case::new(seed, NAME)
     };
     for gateway in 0..gateways {
         let all_are_short = is_outage && !dice.one_in(4) || dice.one_in(2);
