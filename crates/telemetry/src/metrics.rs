@@ -59,7 +59,7 @@ pub use format::Format;
 use jwks::JwksFamilies;
 pub use jwks::JwksMetrics;
 use limits::LimitMetrics;
-pub(crate) use limits::{LimitInUse, LimitSample};
+pub(crate) use limits::LimitSample;
 use overload::OverloadMetrics;
 pub use overrides::OverrideMetrics;
 use redis::RedisMetrics;

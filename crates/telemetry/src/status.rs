@@ -20,7 +20,7 @@ use tidegate_store::{Limit, Store};
 use tidegate_tower::Policy;
 use tidegate_upstream::Upstream;
 
-use crate::metrics::{GatewayMetrics, LimitInUse, LimitSample};
+use crate::metrics::{GatewayMetrics, LimitSample};
 use events::Events;
 
 /// If at least this share of its budget is used, a limit with one budget for all clients has one key near it.
@@ -140,12 +140,13 @@ impl StatusBoard {
                 Some(used) => usize::from(used >= NEAR),
                 None => near.get(name).copied().unwrap_or_default(),
             };
-            LimitInUse {
-                name,
+            let sample = LimitSample {
                 near,
                 used,
                 level: levels.get(name).copied(),
-            }
+                ..LimitSample::default()
+            };
+            (name, sample)
         });
         self.samples.push_back(view.metrics.limits.turn(limits));
         if self.samples.len() > SAMPLES {

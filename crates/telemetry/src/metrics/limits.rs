@@ -38,18 +38,6 @@ pub(crate) struct LimitSample {
     pub(crate) used_counts: [u64; used_shares::BUCKETS],
 }
 
-/// A limit that routes use, at the end of ten seconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LimitInUse<'a> {
-    pub(crate) name: &'a str,
-    /// See [`LimitSample::near`].
-    pub(crate) near: usize,
-    /// See [`LimitSample::used`].
-    pub(crate) used: Option<f64>,
-    /// See [`LimitSample::level`].
-    pub(crate) level: Option<f64>,
-}
-
 /// The clients of a limit, and the used shares of their budgets. Each request with a verdict adds to both.
 #[derive(Clone, Debug)]
 pub(super) struct LimitUse {
@@ -143,24 +131,22 @@ impl LimitMetrics {
         uses.entry(limit.clone()).or_insert_with(new).clone()
     }
 
-    /// Samples all limits at the end of ten seconds, and sets their gauges. `in_use` has the limits that routes use. Other limits lose their
-    /// gauges.
+    /// Samples all limits at the end of ten seconds, and sets their gauges. `in_use` has the name and the sample of each limit that routes
+    /// use, without the counts of clients and verdicts. Other limits lose their gauges.
     pub(crate) fn turn<'a>(
         &self,
-        in_use: impl Iterator<Item = LimitInUse<'a>>,
+        in_use: impl Iterator<Item = (&'a str, LimitSample)>,
     ) -> HashMap<Arc<str>, LimitSample> {
-        let in_use: HashMap<_, _> = in_use.map(|limit| (limit.name, limit)).collect();
+        let in_use: HashMap<_, _> = in_use.collect();
         let uses = self.uses.lock();
         let samples = uses.iter().map(|(limit, limit_use)| {
-            let limit_in_use = in_use.get(&**limit);
+            let sampled = in_use.get(&**limit).copied();
             let sample = LimitSample {
-                near: limit_in_use.map_or(0, |it| it.near),
-                used: limit_in_use.and_then(|it| it.used),
-                level: limit_in_use.and_then(|it| it.level),
                 clients: limit_use.clients.turn(),
                 used_counts: limit_use.used.counts(),
+                ..sampled.unwrap_or_default()
             };
-            self.set_gauges(limit, limit_in_use.is_some().then_some(sample));
+            self.set_gauges(limit, sampled.is_some().then_some(sample));
             (limit.clone(), sample)
         });
         samples.collect()
