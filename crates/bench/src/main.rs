@@ -19,6 +19,7 @@ mod counting;
 mod decisions;
 mod headers;
 mod overrides;
+mod request;
 mod routes;
 mod shares;
 mod table;
@@ -38,7 +39,8 @@ const MOST_PERCENT: u64 = 105;
 fn tables() -> Vec<Table> {
     let mut tables = vec![
         decisions::table(),
-        shares::table(),
+        shares::decisions(),
+        shares::requests(),
         headers::table(),
         clients::table(),
         counting::table(),

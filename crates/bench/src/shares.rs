@@ -1,11 +1,13 @@
-//! The cost of a decision about a bucket that its members share, with `share` and without it.
+//! The cost of a decision and of a request at a bucket that its members share, with `share` and without it.
 
 use std::hint::black_box;
 use std::sync::Arc;
 
 use tidegate_core::{Rate, TokenBucket};
 use tidegate_store::{Charge, Key, Limit, MemoryStore, OnFailure};
+use tidegate_tower::{Overrides, Per, Rule};
 
+use crate::request::send;
 use crate::table::{Figure, Operation, Row, Table};
 
 /// The number of members, which send their requests in turn.
@@ -16,7 +18,7 @@ const SECOND: u64 = 1_000_000;
 /// The time at which the requests begin, in us since the epoch.
 const START: u64 = 1_700_000_000_000_000;
 
-pub(crate) fn table() -> Table {
+pub(crate) fn decisions() -> Table {
     let row = |name: &str, rate| Row {
         name: name.into(),
         figures: [false, true]
@@ -32,6 +34,43 @@ pub(crate) fn table() -> Table {
         ],
         is_of_routes: false,
     }
+}
+
+pub(crate) fn requests() -> Table {
+    let row = |name: &str, count| Row {
+        name: name.into(),
+        figures: [false, true]
+            .map(|is_divided| Figure::of(move || request(count, is_divided)))
+            .into(),
+    };
+    Table {
+        title: "a request under a shared bucket",
+        columns: vec!["the bucket alone".into(), "with `share`".into()],
+        rows: vec![
+            row("more than half is left", 1_000_000),
+            row("members ask for more than it refills", 1_000),
+        ],
+        is_of_routes: false,
+    }
+}
+
+/// Returns an operation that sends a request of the next member through the limit layer. `count` is the capacity of the bucket, and the
+/// number of units that it refills in an hour.
+fn request(count: u64, is_divided: bool) -> Operation {
+    let per = 3_600 * SECOND;
+    let quota = TokenBucket::new(count, Rate { count, per });
+    let limit = Limit::new(
+        "shared",
+        quota.expect("these numbers fit"),
+        OnFailure::Local,
+    );
+    let bucket = Rule::new(limit, []);
+    let share = bucket.share_of_members([Per::Client], &[]);
+    let share = share.expect("these numbers fit");
+    let mut rules = vec![bucket];
+    rules.extend(is_divided.then_some(share));
+    let users = (0..MEMBERS).map(|at| format!("user-{at}").parse().expect("a header"));
+    send(rules, Overrides::default(), users.collect())
 }
 
 /// Returns an operation that decides one request of the next member. `rate` is the number of requests in a second.

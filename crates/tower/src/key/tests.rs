@@ -166,12 +166,17 @@ fn a_share_is_in_the_slot_of_its_limit_and_differs_by_member_and_by_budget() {
     };
     let quota = tidegate_core::TokenBucket::new(10, rate).unwrap();
     let limit = Limit::new("pool", quota, OnFailure::Local);
-    let shared = Rule::new(limit, [Per::Host]);
-    let share = shared.share_of_members([Per::Client], &[]).unwrap();
-    let keys = |client, host| {
+    let rules = |is_by_host| {
+        let per = [Per::Host].into_iter().filter(|_| is_by_host);
+        let shared = Rule::new(limit.clone(), per.collect::<Vec<_>>());
+        let share = shared.share_of_members([Per::Client], &[]).unwrap();
+        [shared, share]
+    };
+    let keys = |is_by_host, client, host| {
+        let [shared, share] = rules(is_by_host);
         let policy = Policy {
             route: "route".into(),
-            rules: [shared.clone(), share.clone()].into(),
+            rules: [shared, share.clone()].into(),
             ..Policy::default()
         };
         let hasher = Hasher::new("secret");
@@ -181,12 +186,15 @@ fn a_share_is_in_the_slot_of_its_limit_and_differs_by_member_and_by_budget() {
         assert_eq!(hasher.key(&share, &policy, &caller, &request), keys[1]);
         [keys[0], keys[1]]
     };
-    let [whole, member] = keys(user("42"), "one");
-    assert_eq!(whole.tag, member.tag);
-    assert_ne!(whole, member);
-    assert_eq!(keys(user("43"), "one")[0], whole);
-    assert_ne!(keys(user("43"), "one")[1], member);
-    assert_ne!(keys(user("42"), "two")[1], member);
+    for is_by_host in [true, false] {
+        let [whole, member] = keys(is_by_host, user("42"), "one");
+        assert_eq!(whole.tag, member.tag);
+        assert_ne!(whole, member);
+        assert_eq!(keys(is_by_host, user("43"), "one")[0], whole);
+        assert_ne!(keys(is_by_host, user("43"), "one")[1], member);
+        let elsewhere = keys(is_by_host, user("42"), "two");
+        assert_eq!(elsewhere == [whole, member], !is_by_host);
+    }
 }
 
 #[test]
