@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use oracle::AtPath;
 use serde::de::DeserializeSeed as _;
-use tidegate_usage::BodyReader;
+use tidegate_usage::{BodyReader, JsonPath};
 
 #[path = "../../usage/tests/oracle/mod.rs"]
 mod oracle;
@@ -26,8 +26,8 @@ fuzz_target!(|data: &[u8]| {
         _ => ("text/event-stream", "gzip"),
     };
     let found = |size: usize| {
-        let paths = [PATH.join(".").parse().expect("a path")];
-        let mut reader = BodyReader::new(content_type, encoding, paths).expect("readable");
+        let path: JsonPath = PATH.join(".").parse().expect("a path");
+        let mut reader = BodyReader::new(content_type, encoding, [path]).expect("readable");
         body.chunks(size).for_each(|part| reader.read(part));
         reader.found(0)
     };

@@ -10,6 +10,6 @@ mod service;
 mod sticky;
 mod upgrade;
 
-pub(crate) use headers::X_REQUEST_ID;
+pub(crate) use headers::{X_REQUEST_ID, identify};
 pub(crate) use read_headers::ReadHeaders;
 pub(crate) use service::{Forwarding, forward};

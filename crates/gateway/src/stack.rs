@@ -5,6 +5,7 @@
 //! HTTP is handled in `unparsed`.
 
 mod doors;
+mod reserves;
 mod unparsed;
 mod untrusted;
 
@@ -23,7 +24,7 @@ use tidegate_tower::{OverrideTable, Peer, RateLimitLayer, Reject, RequestContext
 use tower::{Layer as _, Service as _, service_fn};
 
 use crate::body::Body;
-use crate::forward::{Forwarding, X_REQUEST_ID, forward};
+use crate::forward::{Forwarding, X_REQUEST_ID, forward, identify};
 use crate::outcome::{self, Answered, ForwardOutcome};
 use crate::request::cors::Cors;
 use crate::request::grpc;
@@ -36,6 +37,7 @@ use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
 pub(crate) use doors::DoorMetrics;
 use doors::ask;
+use reserves::read_reserves;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
@@ -76,6 +78,8 @@ pub(crate) struct Route {
     /// The pattern of the route's path, as in the configuration.
     pub(crate) pattern: Arc<str>,
     pub(crate) limits: RateLimitLayer,
+    /// Whether a limit reserves units by a number in the body of the request.
+    pub(crate) reads_requests: bool,
     pub(crate) forwarding: Arc<Forwarding>,
     /// The CORS headers of the route's answers, if the configuration has `cors` for the route.
     pub(crate) cors: Option<Cors>,
@@ -237,7 +241,15 @@ impl Stack {
         let (mut response, answered) = match next {
             Next::Shed => outcome::split(OVERLOADED.respond()),
             Next::Serve(route) if is_ask => ask(&self.routes.at(route).limits, request).await,
-            Next::Serve(route) => serve(self.routes.at(route), request, info).await,
+            Next::Serve(route) => {
+                let route = self.routes.at(route);
+                let request = match route.reads_requests {
+                    // Boxed, so that the futures of other requests stay small.
+                    true => Box::pin(read_reserves(route, request)).await,
+                    false => request,
+                };
+                serve(route, request, info).await
+            }
             // A proxy may ask about requests that no route matches here, because it forwards them itself.
             Next::Refuse(problem) if is_ask && !problem.is_malformed() => {
                 ask(&self.unmatched, request).await
@@ -349,14 +361,6 @@ impl Stack {
             Some(id) => RequestId::given(id),
             None => self.request_ids.next(),
         }
-    }
-}
-
-/// Sets `X-Request-Id` of an answer to the request ID in the access log. Replaces an ID that the upstream sent.
-pub(crate) fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
-    if let Some(id) = id {
-        let id = id.into_header();
-        response.headers_mut().insert(X_REQUEST_ID, id);
     }
 }
 

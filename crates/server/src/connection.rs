@@ -102,6 +102,7 @@ impl<S: Service> Connection<S> {
             incoming: Some(body),
             in_body: has_body.then(|| guard.body()),
             unread,
+            ahead: None,
         });
         let service = self.common.service.load_full();
         let connection = self.info(&service);

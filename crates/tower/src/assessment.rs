@@ -78,12 +78,16 @@ fn assess_caller<B>(
     let is_preflight = || RequestContext::of(request).is_preflight;
     let access = admit(policy, overrides, &mut caller, is_preflight);
     // `push` is cheaper than `collect`.
+    let reserves = RequestContext::of(request).reserves.as_deref();
     let mut charges = PerCharge::<Assessed>::new();
-    for rule in policy.rules.iter() {
+    for (index, rule) in policy.rules.iter().enumerate() {
         let front = charges.last().map(|front| &front.key);
         charges.push(Assessed {
             key: hasher.key_behind(front, rule, policy, &caller, request),
-            cost: rule.cost.of(request.headers(), trusted),
+            cost: match reserves.and_then(|units| units[index]) {
+                Some(units) => units,
+                None => rule.cost.of(request.headers(), trusted),
+            },
             origin: Hasher::origin(rule, &caller),
         });
     }

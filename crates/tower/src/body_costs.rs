@@ -1,12 +1,13 @@
 //! Reads the cost of a request from the body of its answer, while the gateway passes the body on.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use tidegate_core::MAX_EXACT;
 use tidegate_store::Limit;
-use tidegate_usage::{BodyReader, JsonPath};
+use tidegate_usage::{BodyReader, WeightedPath};
 
 use crate::{Cost, Rule};
 
@@ -50,13 +51,13 @@ impl BodyCosts {
         has_success: bool,
     ) -> Result<Self, BodyCost> {
         let asking = || {
-            let paths = rules.iter().map(|rule| (rule, rule.cost.path()));
-            paths.filter_map(|(rule, path)| Some((rule, path?)))
+            let in_body = rules.iter().map(|rule| (rule, rule.cost.numbers()));
+            in_body.filter(|(_, numbers)| !numbers.is_empty())
         };
         if asking().next().is_none() {
             return Err(BodyCost::NotAsked);
         }
-        let paths = asking().map(|(_, path)| path.clone());
+        let paths = asking().flat_map(|(_, numbers)| numbers.iter().cloned());
         let reader = reader(answer.status(), answer.headers(), paths);
         Ok(Self {
             reader: reader.ok_or(BodyCost::Unreadable)?,
@@ -72,10 +73,17 @@ impl BodyCosts {
         self.reader.read_step(part)
     }
 
-    /// Returns the cost of the request under this limit; at most [`MAX_EXACT`]. `None` if the cost is not in the parts of the body that
-    /// were read.
+    /// Returns the cost of the request under this limit; at most [`MAX_EXACT`]. `None` if no number of the cost is in the parts of the body
+    /// that were read.
     pub(crate) fn used(&self, limit: &Limit) -> Option<u64> {
-        Some(self.reader.found(self.position(limit)?)?.min(MAX_EXACT))
+        let thousandths = self.reader.sum(self.paths(limit)?)?;
+        Some(thousandths.div_ceil(1_000).min(MAX_EXACT))
+    }
+
+    /// Whether the parts of the body that were read have all numbers of the cost under this limit.
+    pub(crate) fn is_whole(&self, limit: &Limit) -> bool {
+        let mut paths = self.paths(limit).into_iter().flatten();
+        paths.all(|path| self.reader.thousandths(path).is_some())
     }
 
     /// Returns the charge under this limit for a body without the limit's number. `reserved` are the units that the request holds.
@@ -85,6 +93,14 @@ impl BodyCosts {
             Some((_, cost)) if self.has_success => cost.missing(limit, reserved),
             _ => reserved,
         }
+    }
+
+    /// Returns the reader's paths for this limit.
+    fn paths(&self, limit: &Limit) -> Option<Range<usize>> {
+        let position = self.position(limit)?;
+        let count = |(_, cost): &(Arc<Limit>, Cost)| cost.numbers().len();
+        let first = self.limits[..position].iter().map(count).sum();
+        Some(first..first + count(&self.limits[position]))
     }
 
     fn position(&self, limit: &Limit) -> Option<usize> {
@@ -98,7 +114,7 @@ impl BodyCosts {
 fn reader(
     status: StatusCode,
     headers: &HeaderMap,
-    paths: impl Iterator<Item = JsonPath>,
+    paths: impl Iterator<Item = WeightedPath>,
 ) -> Option<BodyReader> {
     if status == StatusCode::PARTIAL_CONTENT {
         return None;
@@ -109,7 +125,7 @@ fn reader(
 }
 
 /// Returns the value of a header, or an empty text without the header. `None` if there are several values, or if the value is not text.
-fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+pub(crate) fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().map_or(Some(""), |value| value.to_str().ok());
     value.filter(|_| values.next().is_none())

@@ -7,6 +7,7 @@ use tidegate_net::peer::Peer;
 use tidegate_net::tls::ClientCertificate;
 use tidegate_net::transmission::Transmission;
 
+use crate::Reserves;
 use tidegate_identity::Client;
 
 /// The context of a request, in its extensions.
@@ -24,6 +25,8 @@ pub struct RequestContext {
     /// Whether this is a CORS preflight that the service behind the limits answers itself. Browsers send no credentials with a preflight,
     /// so the limits must not require any.
     pub is_preflight: bool,
+    /// The units that the request reserves, by the numbers in its body. `None` if no limit of the route reads them.
+    pub reserves: Option<Reserves>,
     /// The client, if the service behind the layer needs the client.
     pub client: Option<Client>,
     /// Records whether the request was forwarded. `None` if the request has no holds.
@@ -46,6 +49,7 @@ impl RequestContext {
             certificate: None,
             path_values: Vec::new(),
             is_preflight: false,
+            reserves: None,
             client: None,
             transmission: None,
         }

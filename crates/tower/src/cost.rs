@@ -1,10 +1,14 @@
-//! The cost of a request at a limit. The cost is fixed, or a number in a header of a trusted proxy, or a number in the answer's head or
-//! body.
+//! The cost of a request at a limit. The cost is fixed, or a number in a header of a trusted proxy, or a number in the answer's head, or
+//! the sum of weighted numbers in the answer's body.
 
 use http::{HeaderMap, HeaderName};
 use tidegate_core::MAX_EXACT;
 use tidegate_store::Limit;
-use tidegate_usage::JsonPath;
+use tidegate_usage::WeightedPath;
+
+use crate::Reserve;
+use crate::header_number::largest;
+use crate::reserve::sum;
 
 /// The cost of a request, in units of the limit's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +26,16 @@ pub enum Cost {
     Answer {
         /// The header.
         name: HeaderName,
-        /// The units that the request reserves until the answer with the cost has come; at least 1.
-        reserve: u64,
+        /// The units that the request reserves until the answer with the cost has come.
+        reserve: Reserve,
     },
-    /// The number in the body of the answer. The number may be 0. If the body has no number, `missing` determines the charge.
+    /// The sum of the numbers in the body of the answer, each times its weight, rounded up. The sum may be 0, and a number that the body
+    /// lacks counts as 0. If the body has no number, `missing` determines the charge.
     Body {
-        /// The path to the number.
-        path: JsonPath,
-        /// The units that the request reserves until the answer with the cost has come; at least 1.
-        reserve: u64,
+        /// The paths to the numbers, with their weights; at least one.
+        numbers: Box<[WeightedPath]>,
+        /// The units that the request reserves until the answer with the cost has come.
+        reserve: Reserve,
         /// The cost of a body without the number.
         missing: Missing,
     },
@@ -60,34 +65,67 @@ impl Cost {
             Self::Header { name, max } if trusted => {
                 largest(headers, name).unwrap_or(1).clamp(1, *max)
             }
-            _ => self.at_first().unwrap_or(1),
+            Self::Header { .. } => 1,
+            Self::Fixed(cost) => *cost,
+            Self::Answer { reserve, .. } | Self::Body { reserve, .. } => reserve.of(headers),
         }
     }
 
-    /// Returns the units to charge before the answer comes. `None` if a header of the request determines the units.
+    /// Returns the units to charge before the answer comes, for a request that names no number. `None` if a header of a trusted proxy
+    /// determines the units.
     pub const fn at_first(&self) -> Option<u64> {
         match self {
-            Self::Fixed(cost)
-            | Self::Answer { reserve: cost, .. }
-            | Self::Body { reserve: cost, .. } => Some(*cost),
+            Self::Fixed(cost) => Some(*cost),
+            Self::Answer { reserve, .. } | Self::Body { reserve, .. } => Some(reserve.usual()),
             Self::Header { .. } => None,
         }
+    }
+
+    /// Returns the most units to charge before the answer comes. `None` if a header of a trusted proxy determines the units.
+    pub const fn most_at_first(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(cost) => Some(*cost),
+            Self::Answer { reserve, .. } | Self::Body { reserve, .. } => Some(reserve.most()),
+            Self::Header { .. } => None,
+        }
+    }
+
+    /// Returns the units that the request reserves. `None` if the answer does not determine the cost.
+    pub const fn reserve(&self) -> Option<&Reserve> {
+        match self {
+            Self::Answer { reserve, .. } | Self::Body { reserve, .. } => Some(reserve),
+            Self::Fixed(_) | Self::Header { .. } => None,
+        }
+    }
+
+    /// Returns the header of a request that the cost or its reserve is read from.
+    pub fn request_header(&self) -> Option<&HeaderName> {
+        match self {
+            Self::Header { name, .. } => Some(name),
+            _ => self.reserve()?.header(),
+        }
+    }
+
+    /// Whether the units to reserve depend on the body of the request.
+    pub fn reads_request_body(&self) -> bool {
+        self.reserve()
+            .is_some_and(|reserve| reserve.in_body().is_some())
     }
 
     /// Describes the part of the answer that has the cost. `None` if the cost is not in the answer.
     pub fn told_in(&self) -> Option<String> {
         match self {
             Self::Answer { name, .. } => Some(format!("{name} of the answer")),
-            Self::Body { path, .. } => Some(format!("{path} in the answer's body")),
+            Self::Body { numbers, .. } => Some(format!("{} in the answer's body", sum(numbers))),
             Self::Fixed(_) | Self::Header { .. } => None,
         }
     }
 
-    /// Returns the path to the cost in the answer's body. `None` if the cost is not in the body.
-    pub const fn path(&self) -> Option<&JsonPath> {
+    /// Returns the paths to the cost in the answer's body. Empty if the cost is not in the body.
+    pub const fn numbers(&self) -> &[WeightedPath] {
         match self {
-            Self::Body { path, .. } => Some(path),
-            Self::Fixed(_) | Self::Header { .. } | Self::Answer { .. } => None,
+            Self::Body { numbers, .. } => numbers,
+            Self::Fixed(_) | Self::Header { .. } | Self::Answer { .. } => &[],
         }
     }
 
@@ -109,22 +147,6 @@ impl Cost {
             Self::Fixed(_) | Self::Header { .. } | Self::Body { .. } => None,
         }
     }
-}
-
-/// Returns the largest of the numbers in a header. So if a client sends a small number, the larger number that a proxy appends still
-/// counts. Ignores text that is not a whole number.
-fn largest(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
-    let values = headers.get_all(name).iter();
-    let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    values.filter_map(number).max()
-}
-
-/// Parses a number in decimal digits. A number above `u64::MAX` is read as `u64::MAX`.
-fn number(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii();
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    let digits = std::str::from_utf8(text).ok().filter(|_| is_number)?;
-    Some(digits.parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -180,7 +202,7 @@ mod tests {
     fn an_answer_says_what_its_request_has_cost() {
         let cost = Cost::Answer {
             name: NAME,
-            reserve: 10,
+            reserve: Reserve::Fixed(10),
         };
         for (text, expected) in [
             (Some("0"), Some(0)),

@@ -111,11 +111,16 @@ impl Held {
         };
         let (mut cost, mut result) = (0, read);
         self.holds.settle(|limit, reserved| {
+            // A client that leaves early must not pay for the first of several numbers only.
+            let is_whole = !has_left || costs.is_whole(limit);
             let used = costs.used(limit);
-            if used.is_none() {
+            if used.is_none() || !is_whole {
                 result = missing;
             }
-            let used = used.unwrap_or_else(|| costs.missing(limit, reserved));
+            let used = match used {
+                Some(used) if is_whole => used,
+                used => used.unwrap_or(0).max(costs.missing(limit, reserved)),
+            };
             cost = cost.max(used);
             noted(Settled {
                 limit,
@@ -195,7 +200,7 @@ impl Reservation {
         let mut is_asked = false;
         holds.settle_known(|limit, reserved| {
             let rule = rule(&self.rules, limit);
-            if rule.is_some_and(|rule| rule.cost.path().is_some()) {
+            if rule.is_some_and(|rule| !rule.cost.numbers().is_empty()) {
                 is_asked = true;
                 if costs.is_ok() {
                     return None;

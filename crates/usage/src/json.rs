@@ -6,12 +6,12 @@
 use memchr::memchr2;
 
 use crate::number::Number;
-use crate::path::JsonPath;
+use crate::weight::WeightedPath;
 
 /// A reader of consecutive documents, which returns the largest number at the path.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    path: JsonPath,
+    weighted: WeightedPath,
     state: State,
     /// The number of open objects on the path.
     open: usize,
@@ -20,6 +20,7 @@ pub(crate) struct Scanner {
     /// The number of open objects and arrays in a skipped value.
     depth: u64,
     number: Number,
+    /// The largest number so far times its weight, in thousandths.
     maximum: Option<u64>,
 }
 
@@ -54,9 +55,9 @@ enum State {
 }
 
 impl Scanner {
-    pub(crate) const fn new(path: JsonPath) -> Self {
+    pub(crate) const fn new(weighted: WeightedPath) -> Self {
         Self {
-            path,
+            weighted,
             state: State::Document,
             open: 0,
             matched: None,
@@ -66,7 +67,8 @@ impl Scanner {
         }
     }
 
-    /// Returns the largest number at the path so far, rounded up, or `None` if there was no number of 0 or more.
+    /// Returns the largest number at the path so far, times its weight, in thousandths, rounded up. `None` if there was no number of 0 or
+    /// more.
     pub(crate) const fn maximum(&self) -> Option<u64> {
         self.maximum
     }
@@ -184,7 +186,7 @@ impl Scanner {
 
     /// Returns the name on the path that a key of the innermost open object must equal.
     fn name(&self) -> &[u8] {
-        let name = self.path.names().get(self.open.saturating_sub(1));
+        let name = self.weighted.path.names().get(self.open.saturating_sub(1));
         name.map_or(&[], |name| name.as_bytes())
     }
 
@@ -214,7 +216,7 @@ impl Scanner {
     /// Processes the first byte of a value.
     fn value(&mut self, byte: u8) -> State {
         let is_matched = self.matched.is_some();
-        let is_last = self.open == self.path.names().len();
+        let is_last = self.open == self.weighted.path.names().len();
         match byte {
             b'-' | b'0'..=b'9' if is_matched && is_last => {
                 self.number = Number::NONE;
@@ -243,7 +245,8 @@ impl Scanner {
             false => State::Failed,
         };
         if self.state == State::After {
-            self.maximum = self.maximum.max(self.number.value());
+            let weight = self.weighted.weight.thousandths();
+            self.maximum = self.maximum.max(self.number.times(weight));
         }
     }
 }
@@ -261,134 +264,4 @@ const fn escaped(letter: u8) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn number_in(path: &str, text: &str) -> Option<u64> {
-        let mut scanner = Scanner::new(path.parse().unwrap());
-        scanner.read(text.as_bytes());
-        let whole = scanner.maximum();
-        let mut scanner = Scanner::new(path.parse().unwrap());
-        text.bytes().for_each(|byte| scanner.read(&[byte]));
-        assert_eq!(scanner.maximum(), whole, "byte by byte: {text}");
-        whole
-    }
-
-    #[test]
-    fn the_number_at_the_path_is_found() {
-        for (text, expected) in [
-            (r#"{"a":{"b":7}}"#, Some(7)),
-            ("{ \"a\" :\t{ \"b\" :\r\n 7 } }\n", Some(7)),
-            (
-                r#"{"x":{"a":{"b":1}},"b":2,"a":{"a":{"b":3},"b":7,"c":8}}"#,
-                Some(7),
-            ),
-            (r#"{"x":[{"a":{"b":1}},"]}\"",[[]]],"a":{"b":7}}"#, Some(7)),
-            (r#"{"x":"\\","y":"\"a\":{\"b\":1}","a":{"b":7}}"#, Some(7)),
-            (r#"{"x":null,"y":true,"z":-1.5e+7,"a":{"b":7}}"#, Some(7)),
-            (
-                r#"{"":1,"aa":{"b":1},"A":{"b":2},"a":{"bb":3,"":4,"b":7}}"#,
-                Some(7),
-            ),
-            (r#"{"\u0061":{"\u0062":7}}"#, Some(7)),
-            (
-                r#"{"\u0161":{"b":1},"\ud83d\ude00":{},"\n":{},"a":{"\u0042":1}}"#,
-                None,
-            ),
-            // Not what the path leads to.
-            (r#"{"a":7}"#, None),
-            (r#"{"a":[{"b":7}]}"#, None),
-            (r#"[{"a":{"b":7}}]"#, None),
-            (r#"{"a":{"b":"7"}}"#, None),
-            (r#"{"a":{"b":null}}"#, None),
-            (r#"{"a":{"b":true}}"#, None),
-            (r#"{"a":{"b":[7]}}"#, None),
-            (r#"{"a":{"b":{"b":7}}}"#, None),
-            (r#"{"a":{"b":-7}}"#, None),
-            (r#"{"a":{"b":7.5}}"#, Some(8)),
-            ("", None),
-            ("7", None),
-            ("\"a\"", None),
-        ] {
-            assert_eq!(number_in("a.b", text), expected, "{text}");
-        }
-        assert_eq!(number_in("a", r#"{"a":7}"#), Some(7));
-    }
-
-    #[test]
-    fn the_largest_number_counts_and_other_values_take_nothing_back() {
-        for (text, expected) in [
-            (r#"{"a":1,"a":7}"#, Some(7)),
-            (r#"{"a":7,"a":"x","a":null,"a":-1,"a":{}}"#, Some(7)),
-            ("{\"a\":1}\n{\"a\":7}\n{\"b\":8}\n", Some(7)),
-            (r#"{"a":1}{"a":7}"#, Some(7)),
-            (r#"{"a":7,"a":0}"#, Some(7)),
-            (r#"{"a":7}{"a":0}"#, Some(7)),
-        ] {
-            assert_eq!(number_in("a", text), expected, "{text}");
-        }
-        assert_eq!(
-            number_in("a.b", r#"{"a":{"b":7},"a":{"b":3},"a":{}}"#),
-            Some(7)
-        );
-    }
-
-    #[test]
-    fn what_is_no_json_ends_the_reading_and_what_was_found_counts() {
-        for (text, expected) in [
-            (r#"{"a":7"#, None),
-            (r#"{"a":7,"#, Some(7)),
-            (r#"{"a":7}}{"a":8}"#, Some(7)),
-            (r#"{"a":7,}{"a":8}"#, Some(7)),
-            (r#"{"a":7 "a":8}"#, Some(7)),
-            (r#"{"a":7;"a":8}"#, None),
-            (r#"{"a":7x,"a":8}"#, None),
-            (r#"{"a":07}"#, None),
-            (r#"{"a":+7}"#, None),
-            (r#"{"a":7.}"#, None),
-            (r#"{a:7}"#, None),
-            (r#"{"a" 7}"#, None),
-            (r#"{"b":&,"a":7}"#, None),
-            (r#"{"b":n&ll,"a":7}"#, None),
-            (r#"{"\u00zz":1,"a":7}"#, None),
-            ("data: {\"a\":7}", None),
-            ("\u{feff}{\"a\":7}", None),
-        ] {
-            assert_eq!(number_in("a", text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_new_text_begins_anew() {
-        let mut scanner = Scanner::new("a".parse().unwrap());
-        for (part, expected) in [
-            (r#"{"b":[[["#, None),
-            (r#"{"a":1}"#, Some(1)),
-            (r#"[DONE]"#, Some(1)),
-            (r#"{"a":2,"b":""#, Some(2)),
-            (r#"{"a":null}"#, Some(2)),
-            (r#"{"a":3,"#, Some(3)),
-        ] {
-            scanner.restart();
-            scanner.read(part.as_bytes());
-            assert_eq!(scanner.maximum(), expected, "{part}");
-        }
-    }
-
-    #[test]
-    fn any_depth_needs_no_memory() {
-        let deep = 100_000;
-        let (open, close) = ("[".repeat(deep), "]".repeat(deep));
-        assert_eq!(
-            number_in("a", &format!("{{\"x\":{open}{close},\"a\":7}}")),
-            Some(7)
-        );
-        let (open, close) = ("{\"a\":".repeat(deep), "}".repeat(deep));
-        assert_eq!(
-            number_in("a", &format!("{{\"x\":{open}1{close},\"a\":7}}")),
-            Some(7)
-        );
-        assert_eq!(number_in("a.a", &format!("{open}1{close}")), None);
-        assert!(size_of::<Scanner>() <= 128);
-    }
-}
+mod tests;

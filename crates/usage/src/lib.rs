@@ -12,6 +12,8 @@ mod json;
 mod number;
 mod path;
 mod reader;
+mod weight;
 
 pub use path::{JsonPath, PathError};
 pub use reader::{BodyReader, Unreadable};
+pub use weight::{Weight, WeightError, WeightedPath};

@@ -99,13 +99,14 @@ impl Number {
         )
     }
 
-    /// Returns the number, rounded up to an integer, at most [`u64::MAX`]. Returns `None` for a negative number. Uses only the first 18
-    /// digits.
-    pub(crate) fn value(&self) -> Option<u64> {
+    /// Returns the product of the number and `factor`, rounded up to an integer, at most [`u64::MAX`]. Returns `None` for a negative number.
+    /// Uses only the first 18 digits. `factor` is at most 10^9, so the product of the digits and `factor` fits.
+    pub(crate) fn times(&self, factor: u64) -> Option<u64> {
         if self.is_negative || !self.is_complete() {
             return None;
         }
-        if self.mantissa == 0 {
+        let product = u128::from(self.mantissa) * u128::from(factor);
+        if product == 0 {
             return Some(0);
         }
         let exponent = match self.is_exponent_negative {
@@ -114,16 +115,17 @@ impl Number {
         };
         let scale = self.scale + exponent;
         let places = u32::try_from(scale.unsigned_abs()).unwrap_or(u32::MAX);
-        let power = 10_u64.checked_pow(places);
-        Some(match (scale < 0, power) {
-            (false, Some(power)) => self.mantissa.saturating_mul(power),
-            (false, None) => u64::MAX,
+        let power = 10_u128.checked_pow(places);
+        let rounded = match (scale < 0, power) {
+            (false, Some(power)) => product.saturating_mul(power),
+            (false, None) => u128::MAX,
             (true, Some(power)) => {
-                let has_rest = self.has_more || !self.mantissa.is_multiple_of(power);
-                self.mantissa / power + u64::from(has_rest)
+                let has_rest = self.has_more || !product.is_multiple_of(power);
+                product / power + u128::from(has_rest)
             }
             (true, None) => 1,
-        })
+        };
+        Some(u64::try_from(rounded).unwrap_or(u64::MAX))
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
             (&format!("1{zeros}"), Some(u64::MAX)),
         ] {
             let read = number(text).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(read.value(), expected, "{}", &text[..text.len().min(60)]);
+            assert_eq!(read.times(1), expected, "{}", &text[..text.len().min(60)]);
         }
     }
 
@@ -221,7 +223,7 @@ mod tests {
                 if expected.bytes().all(|byte| byte == b'0') { 0 } else { u64::MAX }
             });
             // Of more than 18 digits the last ones are not kept: such a cost is more than any limit can count.
-            let read = number(&text).unwrap().value().unwrap();
+            let read = number(&text).unwrap().times(1).unwrap();
             prop_assert_eq!(read.min(1 << 53), expected.min(1 << 53), "{}", text);
         }
     }

@@ -1,11 +1,12 @@
 //! Reads the body of an answer as it passes.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::events::{Events, Piece};
 use crate::gzip::Gunzip;
 use crate::json::Scanner;
-use crate::path::JsonPath;
+use crate::weight::WeightedPath;
 
 /// The number of decompressed bytes after which [`BodyReader::read_step`] returns.
 const STEP: u64 = 256 << 10;
@@ -15,10 +16,10 @@ const SLICE: usize = 512;
 /// A reader of the numbers at given paths in a body.
 ///
 /// ```
-/// use tidegate_usage::BodyReader;
+/// use tidegate_usage::{BodyReader, JsonPath};
 ///
-/// let paths = ["usage.total_tokens".parse()?];
-/// let mut reader = BodyReader::new("text/event-stream", "", paths)?;
+/// let path: JsonPath = "usage.total_tokens".parse()?;
+/// let mut reader = BodyReader::new("text/event-stream", "", [path])?;
 /// reader.read(b"data: {\"text\":\"Hello\",\"usage\":null}\n\n");
 /// reader.read(b"data: {\"usage\":{\"total_tokens\":42}}\n\ndata: [DO");
 /// reader.read(b"NE]\n\n");
@@ -57,7 +58,7 @@ impl BodyReader {
     pub fn new(
         content_type: &str,
         content_encoding: &str,
-        paths: impl IntoIterator<Item = JsonPath>,
+        paths: impl IntoIterator<Item: Into<WeightedPath>>,
     ) -> Result<Self, Unreadable> {
         let events = is_events(content_type)?.then(Events::new);
         let encoding = content_encoding.trim();
@@ -67,7 +68,8 @@ impl BodyReader {
             return Err(Unreadable::ContentEncoding);
         }
         let gunzip = is_gzip.then(Gunzip::new);
-        let scanners = paths.into_iter().map(Scanner::new).collect();
+        let scanners = paths.into_iter().map(|path| Scanner::new(path.into()));
+        let scanners = scanners.collect();
         let text = Text { events, scanners };
         Ok(Self { gunzip, text })
     }
@@ -99,10 +101,22 @@ impl BodyReader {
         read
     }
 
-    /// Returns the largest number so far at the path with this index, rounded up to an integer, at most [`u64::MAX`]. Returns `None` if
-    /// there was no number of 0 or more. Numbers up to 10^18 are exact. Larger numbers lose less than one part in 10^17.
-    pub fn found(&self, path: usize) -> Option<u64> {
+    /// Returns the largest number so far at the path with this index times its weight, in thousandths, rounded up to an integer. Returns
+    /// `None` if there was no number of 0 or more. A result above 10^18 may be inexact, and is at most [`u64::MAX`].
+    pub fn thousandths(&self, path: usize) -> Option<u64> {
         self.text.scanners.get(path)?.maximum()
+    }
+
+    /// Returns the sum of the [`thousandths`](Self::thousandths) of these paths, at most [`u64::MAX`]. A path without a number counts as 0.
+    /// `None` if no path has a number.
+    pub fn sum(&self, paths: Range<usize>) -> Option<u64> {
+        let numbers = paths.filter_map(|path| self.thousandths(path));
+        numbers.reduce(u64::saturating_add)
+    }
+
+    /// Returns the same as [`thousandths`](Self::thousandths) in units, rounded up to an integer.
+    pub fn found(&self, path: usize) -> Option<u64> {
+        Some(self.thousandths(path)?.div_ceil(1_000))
     }
 }
 

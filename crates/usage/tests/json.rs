@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde::Deserialize as _;
 use serde::de::DeserializeSeed as _;
-use tidegate_usage::BodyReader;
+use tidegate_usage::{BodyReader, JsonPath};
 
 /// A fraction counts as the next whole number.
 fn rounded_up(number: f64) -> Result<Option<u64>, &'static str> {
@@ -28,7 +28,7 @@ fn expected(path: &[&str], text: &str) -> serde_json::Result<Option<u64>> {
 
 /// What is found if the text comes in parts of these sizes, again and again.
 fn found(path: &[&str], text: &[u8], sizes: &[usize]) -> Option<u64> {
-    let path = path.join(".").parse().unwrap();
+    let path: JsonPath = path.join(".").parse().unwrap();
     let mut reader = BodyReader::new("application/json", "", [path]).unwrap();
     let mut rest = text;
     for size in sizes.iter().cycle() {

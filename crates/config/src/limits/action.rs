@@ -117,7 +117,7 @@ pub(crate) fn reserving(limit: &WrittenLimit) -> Option<(&'static str, Option<Pl
             let reserve = block.value.reserve.as_ref();
             Some((
                 "a cost from the answer",
-                reserve.map_or(place, |scalar| scalar.place),
+                reserve.map_or(place, SingleOr::place),
             ))
         }
         _ => None,
@@ -129,7 +129,7 @@ fn answer_key(cost: &WrittenCost) -> Option<(Option<Place>, &'static str)> {
     let header = cost.response_header.as_ref();
     let header = header.map(|scalar| (scalar.place, "response_header"));
     let json = cost.response_json.as_ref();
-    header.or_else(|| json.map(|scalar| (scalar.place, "response_json")))
+    header.or_else(|| json.map(|written| (written.place(), "response_json")))
 }
 
 pub(crate) fn action(

@@ -5,11 +5,13 @@ use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Quota;
-use tidegate_tower::{Cost, JsonPath, Missing};
+use tidegate_tower::{Cost, Missing};
 
 use crate::check::Check;
 use crate::clients::WrittenClients;
 use crate::limits::WrittenLimit;
+use crate::limits::reserve::{WrittenReserve, read_reserve};
+use crate::limits::units::{WrittenNumbers, at_least_1, numbers};
 use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::number::Count;
@@ -27,11 +29,11 @@ pub(crate) struct WrittenCost {
     pub(crate) max: Option<Scalar<Count>>,
     /// The answer's header with the cost, a whole number from 0 up. If the answer lacks the header, the request costs `reserve`.
     pub(crate) response_header: Option<Scalar<HeaderName>>,
-    /// The path of the cost in the answer's JSON body or events, such as usage.total_tokens. If the answer lacks the number, `missing`
-    /// applies.
-    pub(crate) response_json: Option<Scalar<JsonPath>>,
-    /// The units that a request is charged until the gateway has read the cost in the answer.
-    pub(crate) reserve: Option<Scalar<Count>>,
+    /// The path of the cost in the answer's JSON body or events, such as usage.total_tokens, or several paths with the units for each 1. If
+    /// the answer has none of the numbers, `missing` applies.
+    pub(crate) response_json: Option<WrittenNumbers>,
+    /// The units that a request is charged until the gateway has read the cost in the answer: a number, or parts of the request.
+    pub(crate) reserve: Option<SingleOr<Count, WrittenReserve>>,
     /// The cost of a request whose successful answer lacks the number: reserve, or all for the limit's capacity. Default: reserve.
     pub(crate) missing: Option<Scalar<Missing>>,
 }
@@ -84,25 +86,26 @@ fn read_cost(
             let (name, max) = (name?, max?);
             Some((Cost::Header { name, max }, scalar.place))
         }
-        (None, None, Some(header), None, Some(scalar)) if missing.is_none() => {
+        (None, None, Some(header), None, Some(written)) if missing.is_none() => {
             let name = check.read(header);
-            let reserve = at_least_1(check, scalar, "reserve");
-            let (name, reserve) = (name?, reserve?);
-            Some((Cost::Answer { name, reserve }, scalar.place))
+            let reserve = read_reserve(check, written);
+            let (name, (reserve, place)) = (name?, reserve?);
+            Some((Cost::Answer { name, reserve }, place))
         }
-        (None, None, None, Some(path), Some(scalar)) => {
-            let path = check.read(path);
-            let reserve = at_least_1(check, scalar, "reserve");
+        (None, None, None, Some(paths), Some(written)) => {
+            let numbers = numbers(check, paths);
+            let reserve = read_reserve(check, written);
             let missing = match missing {
                 None => Missing::default(),
                 Some(scalar) => check.read(scalar)?,
             };
+            let (numbers, (reserve, place)) = (numbers?, reserve?);
             let cost = Cost::Body {
-                path: path?,
-                reserve: reserve?,
+                numbers,
+                reserve,
                 missing,
             };
-            Some((cost, scalar.place))
+            Some((cost, place))
         }
         _ => {
             let problem = Problem::new(place, "this is not a valid cost");
@@ -117,7 +120,7 @@ fn read_cost(
 /// Refuses a cost that never fits the quota. Does not check costs from a request header, because they differ between requests.
 pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Option<Place>) {
     let capacity = quota.capacity();
-    if let Some(cost) = cost.at_first()
+    if let Some(cost) = cost.most_at_first()
         && cost > capacity
     {
         check.refuse(Problem::new(
@@ -125,14 +128,4 @@ pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Opt
             format!("a cost of {cost} never fits where at most {capacity} is admitted at once"),
         ));
     }
-}
-
-pub(super) fn at_least_1(check: &mut Check<'_>, scalar: &Scalar<Count>, what: &str) -> Option<u64> {
-    let Count(number) = check.read(scalar)?;
-    if number == 0 {
-        let message = format!("`{what}` must be at least 1");
-        check.refuse(Problem::new(scalar.place, message));
-        return None;
-    }
-    Some(number)
 }

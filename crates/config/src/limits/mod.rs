@@ -9,10 +9,12 @@ mod numbers;
 mod pairs;
 pub(crate) mod plans;
 mod quota;
+mod reserve;
 pub(crate) mod set;
 pub(crate) mod share;
 pub(crate) mod sharing;
 mod slips;
+mod units;
 mod window;
 
 use std::collections::{HashMap, HashSet};

@@ -18,7 +18,7 @@ use tidegate_net::tls::ClientCertificate;
 use tidegate_store::{Charge, Limit};
 use tidegate_tower::{
     Action, AssessedRule, Assessment, Cost, Hasher, Missing, Overrides, Peer, Per, RequestContext,
-    Rule, assess,
+    Reserve, Rule, assess,
 };
 
 use super::Failure;
@@ -296,7 +296,9 @@ fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
             } => format!("; {capacity} if a successful answer does not say it"),
             _ => String::new(),
         };
-        return format!("; reserves {cost} until {place} says what it costs{missing}");
+        let reserve = rule.cost.reserve().and_then(Reserve::described);
+        let reserve = reserve.unwrap_or_else(|| cost.to_string());
+        return format!("; reserves {reserve} until {place} says what it costs{missing}");
     }
     match cost {
         // A limit that only observes refuses no request, even if the cost exceeds its capacity.

@@ -10,9 +10,10 @@ use tidegate_telemetry::{Door, RequestId};
 use tidegate_tower::problem;
 
 use crate::body::Body;
+use crate::forward::identify;
 use crate::outcome::Answered;
 use crate::request::problem::Problem;
-use crate::stack::{Stack, identify};
+use crate::stack::Stack;
 
 /// The answer to a call that is refused before a decision.
 #[derive(Debug)]

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, Entry, FORWARDED, HOST, TE, TRANSFER_ENCODING,
 };
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use tidegate_identity::{AddressFrom, Client, Clients};
 use tidegate_net::headers::{
     Kind, address, folded, is_odd, kind, remove_all, remove_named_by_connection, tokens,
 };
+use tidegate_telemetry::RequestId;
 
 use super::read_headers::ReadHeaders;
 
@@ -172,6 +173,14 @@ fn node(address: IpAddr) -> HeaderValue {
     };
     // An address has only valid characters of a header.
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
+}
+
+/// Sets `X-Request-Id` of an answer to the request ID in the access log. Replaces an ID that the upstream sent.
+pub(crate) fn identify<B>(response: &mut Response<B>, id: Option<RequestId>) {
+    if let Some(id) = id {
+        let id = id.into_header();
+        response.headers_mut().insert(X_REQUEST_ID, id);
+    }
 }
 
 /// Whether a quote in `Forwarded` is not closed, so that an appended element would become part of the quoted text.

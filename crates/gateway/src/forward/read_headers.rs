@@ -7,7 +7,7 @@
 use http::HeaderName;
 use tidegate_identity::Clients;
 use tidegate_net::headers::{folded, is_odd};
-use tidegate_tower::{Cost, Per, Rule};
+use tidegate_tower::{Per, Rule};
 
 /// The headers of one route that name callers, choose the route, or are read by its limits.
 #[derive(Debug)]
@@ -23,10 +23,7 @@ pub(crate) struct ReadHeaders {
 impl ReadHeaders {
     /// Returns the headers that these client sources and the rules of a route read, and the headers in `matched`, which choose routes.
     pub(crate) fn new(clients: &Clients, rules: &[Rule], matched: &[HeaderName]) -> Self {
-        let costs = rules.iter().filter_map(|rule| match &rule.cost {
-            Cost::Header { name, .. } => Some(name),
-            _ => None,
-        });
+        let costs = rules.iter().filter_map(|rule| rule.cost.request_header());
         let counted = rules.iter().flat_map(|rule| rule.per.iter());
         let counted = counted.filter_map(|per| match per {
             Per::Header(name) => Some(name),

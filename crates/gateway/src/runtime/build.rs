@@ -203,7 +203,7 @@ impl Runtime {
         has_doors: bool,
     ) -> Route {
         let (clients, rules) = (&budgets.clients, &settings.policy.rules);
-        let reads_bodies = rules.iter().any(|rule| rule.cost.path().is_some());
+        let reads_bodies = rules.iter().any(|rule| !rule.cost.numbers().is_empty());
         let metrics = |door| {
             let name = &settings.policy.route;
             Arc::new(RouteMetrics::new(&self.metrics, name, door, rules.iter()))
@@ -226,6 +226,7 @@ impl Runtime {
         Route {
             name: settings.policy.route.clone(),
             pattern: settings.shape.path.to_string().into(),
+            reads_requests: rules.iter().any(|rule| rule.cost.reads_request_body()),
             limits: self.limits(budgets, settings.policy.clone(), forwarding.needs_client()),
             forwarding: Arc::new(forwarding),
             cors: settings.cors.as_ref().map(Cors::new),

@@ -6,7 +6,8 @@ use http::{Method, Request};
 use tidegate_store::Outcome;
 use tidegate_tower::{Decided, RequestContext};
 
-use super::{Stack, identify};
+use super::Stack;
+use crate::forward::identify;
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};

@@ -106,6 +106,44 @@ fn nested(levels: usize) -> String {
     format!("{{\"x\":{open}{close},\"usage\":{{\"total_tokens\":42}}}}")
 }
 
+/// Several numbers of one body, each with the units for each 1. Only the sum is rounded.
+#[tokio::test]
+async fn numbers_cost_by_their_weights() {
+    let weights = "response_json: { usage.in: 1, usage.out: 4, usage.cached: 0.1 }";
+    let limit = LIMIT.replace("response_json: usage.total_tokens", weights);
+    let usage = |numbers: &str| Whole::json(&format!("{{\"usage\":{{{numbers}}}}}"));
+    let cases = [
+        (usage(r#""in":100,"out":25,"cached":3"#), 201),
+        (usage(r#""in":100,"out":25,"cached":10"#), 201),
+        (usage(r#""in":100,"out":25,"cached":11"#), 202),
+        (usage(r#""in":0.25,"out":0.25"#), 2),
+        (usage(r#""in":0,"out":0,"cached":0"#), 0),
+        // A number that is not there costs nothing, unless none is there.
+        (usage(r#""out":25"#), 100),
+        (usage(r#""out":"25","in":1"#), 1),
+        (usage(r#""other":25"#), 10),
+        (
+            Whole::new(
+                EVENTS,
+                "data: {\"usage\":{\"in\":7}}\n\ndata: {\"usage\":{\"out\":5}}\n\n",
+            ),
+            27,
+        ),
+    ];
+    let upstream = answering(cases.iter().map(|(whole, _)| whole.clone()).collect());
+    on_both_stores(async |store| {
+        let gateway = TestGateway::start(&one_limit(store, &limit, &upstream)).await;
+        let mut stays = 1_000;
+        for (at, (whole, cost)) in cases.iter().enumerate() {
+            Client::new(gateway.address).get(&format!("/{at}")).await;
+            stays -= cost;
+            leaves(&gateway, stays, &whole.name()).await;
+        }
+        gateway.stop().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_body_tells_what_its_request_has_cost() {
     let json = Whole::json;

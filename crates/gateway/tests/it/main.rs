@@ -49,6 +49,7 @@ mod llm;
 mod observed;
 mod places;
 mod queue;
+mod reserves;
 mod settled;
 mod settling;
 mod unanswered;

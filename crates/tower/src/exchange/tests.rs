@@ -12,7 +12,8 @@ use tower::{Layer as _, Service as _};
 
 use super::*;
 use crate::{
-    Cost, Hasher, MAX_ABANDONED, Missing, Peer, Policy, RateLimitLayer, RequestContext, Rule,
+    Cost, Hasher, JsonPath, MAX_ABANDONED, Missing, Peer, Policy, RateLimitLayer, RequestContext,
+    Reserve, Rule, WeightedPath,
 };
 use tidegate_identity::Clients;
 
@@ -175,8 +176,8 @@ async fn an_exchange_that_goes_no_further_may_cost_all() {
         let mut bench = Bench::new(true);
         bench.rules[0].count = None;
         bench.rules[0].cost = Cost::Body {
-            path: "cost".parse().unwrap(),
-            reserve: 1,
+            numbers: [WeightedPath::from("cost".parse::<JsonPath>().unwrap())].into(),
+            reserve: Reserve::Fixed(1),
             missing,
         };
         let address = |nth: u32| IpAddr::from(nth.to_be_bytes());

@@ -1,9 +1,10 @@
 use miniz_oxide::deflate::compress_to_vec;
 
 use super::*;
+use crate::JsonPath;
 
 fn reader(content_type: &str, encoding: &str) -> Result<BodyReader, Unreadable> {
-    let paths = ["usage.total_tokens", "model"].map(|path| path.parse().unwrap());
+    let paths = ["usage.total_tokens", "model"].map(|path| path.parse::<JsonPath>().unwrap());
     BodyReader::new(content_type, encoding, paths)
 }
 

@@ -40,6 +40,26 @@ async fn a_client_that_leaves_pays_what_the_rest_of_the_answer_tells() {
     .await;
 }
 
+/// A client that leaves after the first of two numbers pays no less than what was reserved.
+#[tokio::test]
+async fn a_client_that_leaves_between_two_numbers_pays_the_reserve_at_least() {
+    for (first, cost) in [(7, 10), (30, 30)] {
+        let mut written = Written::speaking(Speaks::Http1);
+        let weights = "response_json: { in: 1, out: 4 }";
+        let limit = LIMIT.replace("response_json: usage.total_tokens", weights);
+        let yaml = one_limit("store: memory\n", &limit, &written.upstream);
+        let gateway = TestGateway::start(&yaml).await;
+        let client = Client::new(gateway.address);
+        let answer = client.open(get()).await;
+        let (mut sender, mut body) = (written.body().await, answer.into_body());
+        let event = format!("data: {{\"in\":{first}}}\n\n");
+        takes(&event, &mut sender, &mut body).await;
+        drop((body, client));
+        leaves(&gateway, 1_000 - cost, &format!("{first} and no more")).await;
+        gateway.stop().await;
+    }
+}
+
 /// An upstream that falls silent, and one that sends without end, are read for 5 s and 1 MiB.
 #[tokio::test]
 async fn what_is_read_for_a_client_that_has_left_is_bounded() {

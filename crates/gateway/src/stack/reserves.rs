@@ -1,0 +1,38 @@
+//! Reads the beginning of a request's body before the limits decide, if a limit reserves units by a number in the body.
+
+use std::time::Duration;
+
+use http::Request;
+use http_body::Body as _;
+use tidegate_server::ClientBody;
+use tidegate_tower::{READ_AHEAD, RequestContext, ReserveReader};
+
+use super::Route;
+
+/// The longest time for which the beginning of a body is read.
+const READ_AHEAD_TIME: Duration = Duration::from_secs(5);
+
+/// Reads the units that a request reserves from the beginning of its body. A client that sends slowly waits no longer than
+/// [`READ_AHEAD_TIME`] for its decision: then the units for a body without the number are reserved.
+pub(super) async fn read_reserves(
+    route: &Route,
+    mut request: Request<ClientBody>,
+) -> Request<ClientBody> {
+    let Some(mut reader) = ReserveReader::of(route.limits.policy(), &request) else {
+        return request;
+    };
+    let body = request.body_mut();
+    let has_ended = match body.is_end_stream() || reader.is_complete() {
+        true => body.is_end_stream(),
+        false => {
+            let read = |part: &[u8]| {
+                reader.read(part);
+                reader.is_complete()
+            };
+            body.read_ahead(READ_AHEAD, READ_AHEAD_TIME, read).await
+        }
+    };
+    let reserves = reader.reserves(request.headers(), has_ended);
+    RequestContext::of_mut(&mut request).reserves = Some(reserves);
+    request
+}

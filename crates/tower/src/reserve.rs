@@ -1,0 +1,131 @@
+//! The units that a request reserves until its answer names the cost: a fixed number, or a number that the request itself contains.
+
+use http::{HeaderMap, HeaderName};
+use tidegate_usage::{Weight, WeightedPath};
+
+use crate::header_number::largest;
+
+/// The units that a request reserves until its answer comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reserve {
+    /// The same units for every request; at least 1.
+    Fixed(u64),
+    /// Units that depend on the request.
+    Request(Box<RequestReserve>),
+}
+
+/// The parts of a request that determine the units to reserve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestReserve {
+    /// The paths to numbers in the body, with the units for each 1.
+    pub numbers: Box<[WeightedPath]>,
+    /// The header with a number of units.
+    pub header: Option<HeaderName>,
+    /// The units for each byte of the body.
+    pub byte: Option<Weight>,
+    /// The units for a request without these numbers and without the header.
+    pub default: u64,
+    /// The most units that a request reserves.
+    pub max: u64,
+}
+
+impl Reserve {
+    /// Returns the units that a request without a body reserves.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> u64 {
+        match self {
+            Self::Fixed(units) => *units,
+            Self::Request(reserve) => reserve.units(headers, None, Some(0)),
+        }
+    }
+
+    /// Returns the units that a request reserves if it names no number.
+    pub const fn usual(&self) -> u64 {
+        match self {
+            Self::Fixed(units) => *units,
+            Self::Request(reserve) => reserve.default,
+        }
+    }
+
+    /// Returns the most units that a request reserves.
+    pub const fn most(&self) -> u64 {
+        match self {
+            Self::Fixed(units) => *units,
+            Self::Request(reserve) => reserve.max,
+        }
+    }
+
+    /// Returns the header that determines the units. `None` if no header does.
+    pub(crate) const fn header(&self) -> Option<&HeaderName> {
+        match self {
+            Self::Request(reserve) => reserve.header.as_ref(),
+            Self::Fixed(_) => None,
+        }
+    }
+
+    /// Describes the parts of a request that determine the units, such as `max_tokens in the request's body, 1 to 100000 (2000 without it)`.
+    /// `None` for a fixed number of units.
+    pub fn described(&self) -> Option<String> {
+        let Self::Request(reserve) = self else {
+            return None;
+        };
+        let numbers = (!reserve.numbers.is_empty())
+            .then(|| format!("{} in the request's body", sum(&reserve.numbers)));
+        let header = reserve.header.as_ref();
+        let header = header.map(|name| format!("{name} of the request"));
+        let bytes = reserve.byte;
+        let bytes = bytes.map(|weight| format!("{weight} for each byte of the body"));
+        let parts: Vec<_> = [numbers, header, bytes].into_iter().flatten().collect();
+        let RequestReserve { default, max, .. } = &**reserve;
+        let parts = parts.join(" + ");
+        Some(format!(
+            "{parts}, at most {max} ({default} without a number)"
+        ))
+    }
+
+    /// Returns the parts of a request that determine the units. `None` if no part does, or only a header.
+    pub(crate) fn in_body(&self) -> Option<&RequestReserve> {
+        match self {
+            Self::Request(reserve) if reserve.reads_body() => Some(reserve),
+            Self::Request(_) | Self::Fixed(_) => None,
+        }
+    }
+}
+
+impl RequestReserve {
+    fn reads_body(&self) -> bool {
+        !self.numbers.is_empty() || self.byte.is_some()
+    }
+
+    /// Returns the units of a request, from 1 to `max`. `thousandths` is the weighted sum of the numbers in the body. `length` is the length
+    /// of the body in bytes. With a weight per byte, a body of unknown length reserves `max`.
+    pub(crate) fn units(
+        &self,
+        headers: &HeaderMap,
+        thousandths: Option<u64>,
+        length: Option<u64>,
+    ) -> u64 {
+        let header = self.header.as_ref();
+        let units = header.and_then(|name| largest(headers, name));
+        let named = units.map(|units| units.saturating_mul(1_000));
+        let named = match (named, thousandths) {
+            (None, None) => self.default.saturating_mul(1_000),
+            (named, numbers) => named.unwrap_or(0).saturating_add(numbers.unwrap_or(0)),
+        };
+        let bytes = match (self.byte, length) {
+            (None, _) => 0,
+            (Some(weight), Some(length)) => length.saturating_mul(weight.thousandths()),
+            (Some(_), None) => u64::MAX,
+        };
+        let units = named.saturating_add(bytes).div_ceil(1_000);
+        units.clamp(1, self.max)
+    }
+}
+
+/// Formats a sum of weighted numbers, such as `usage.prompt_tokens + 4 * usage.completion_tokens`. The weight 1 is left out.
+pub(crate) fn sum(numbers: &[WeightedPath]) -> String {
+    let terms = numbers.iter().map(|WeightedPath { path, weight }| {
+        let factor = (*weight != Weight::ONE).then(|| format!("{weight} * "));
+        format!("{}{path}", factor.unwrap_or_default())
+    });
+    terms.collect::<Vec<_>>().join(" + ")
+}

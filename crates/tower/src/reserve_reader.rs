@@ -1,0 +1,98 @@
+//! Reads the units that a request reserves from the beginning of its body.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, Request};
+use tidegate_usage::{BodyReader, WeightedPath};
+
+use crate::body_costs::only;
+use crate::reserve::RequestReserve;
+use crate::{Policy, Rule};
+
+/// The most bytes of a request's body that are read before the decision.
+pub const READ_AHEAD: usize = 64 << 10;
+
+/// A reader of the numbers in a request's body that determine the units to reserve.
+#[derive(Debug)]
+pub struct ReserveReader {
+    rules: Arc<[Rule]>,
+    /// `None` if the body is not JSON, or is compressed.
+    reader: Option<BodyReader>,
+    /// The number of paths in all rules.
+    paths: usize,
+    /// The length of the body, if its head has the length.
+    length: Option<u64>,
+    /// Whether a rule needs the length of the body, and the head does not have it.
+    needs_end: bool,
+    read: u64,
+}
+
+/// The units that a request reserves, in the order of the rules of its policy. `None` if the body does not determine them.
+pub type Reserves = Box<[Option<u64>]>;
+
+impl ReserveReader {
+    /// Makes a reader for a request's body. `None` if no rule needs the body.
+    pub fn of<B>(policy: &Policy, request: &Request<B>) -> Option<Self> {
+        let asking = || policy.rules.iter().filter_map(in_body);
+        asking().next()?;
+        let headers = request.headers();
+        let paths = asking().flat_map(|reserve| reserve.numbers.iter().cloned());
+        let paths: Vec<WeightedPath> = paths.collect();
+        let count = paths.len();
+        let length = only(headers, CONTENT_LENGTH).and_then(|text| text.parse().ok());
+        Some(Self {
+            reader: reader(headers, paths).filter(|_| count > 0),
+            paths: count,
+            needs_end: length.is_none() && asking().any(|reserve| reserve.byte.is_some()),
+            length,
+            rules: policy.rules.clone(),
+            read: 0,
+        })
+    }
+
+    /// Reads the next part of the body.
+    pub fn read(&mut self, part: &[u8]) {
+        self.read += part.len() as u64;
+        if let Some(reader) = &mut self.reader {
+            reader.read(part);
+        }
+    }
+
+    /// Whether the rest of the body cannot change the result.
+    pub fn is_complete(&self) -> bool {
+        let Some(reader) = &self.reader else {
+            return !self.needs_end;
+        };
+        !self.needs_end && (0..self.paths).all(|path| reader.thousandths(path).is_some())
+    }
+
+    /// Returns the units to reserve. `has_ended` is true if the whole body was read.
+    pub fn reserves(&self, headers: &HeaderMap, has_ended: bool) -> Reserves {
+        let length = self.length.or(has_ended.then_some(self.read));
+        let mut first = 0;
+        let units = self.rules.iter().map(|rule| {
+            let reserve = in_body(rule)?;
+            let paths = first..first + reserve.numbers.len();
+            first = paths.end;
+            let reader = self.reader.as_ref();
+            let numbers = reader.and_then(|reader| reader.sum(paths));
+            Some(reserve.units(headers, numbers, length))
+        });
+        units.collect()
+    }
+}
+
+/// Returns the parts of the request's body that determine the units under this rule.
+fn in_body(rule: &Rule) -> Option<&RequestReserve> {
+    rule.cost.reserve()?.in_body()
+}
+
+/// Returns a reader for a plain JSON body with these headers.
+fn reader(headers: &HeaderMap, paths: Vec<WeightedPath>) -> Option<BodyReader> {
+    let content_type = only(headers, CONTENT_TYPE)?;
+    let is_plain = only(headers, CONTENT_ENCODING)?.is_empty();
+    let reader = BodyReader::new(content_type, "", paths).ok()?;
+    // A compressed body could expand to many times its size, and its reader needs 43 KB.
+    Some(reader).filter(|_| is_plain)
+}
