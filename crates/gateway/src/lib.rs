@@ -11,6 +11,7 @@ pub mod gateway;
 
 mod admin;
 mod body;
+mod budgets;
 #[cfg(test)]
 mod documents;
 mod doors;

@@ -16,6 +16,8 @@ pub(crate) enum ForwardOutcome {
     Sent(Forwarded),
     /// The request was a CORS preflight, which the gateway answered.
     Preflight,
+    /// The gateway answered with the client's own budgets.
+    Served,
     /// The limits admitted a request that another program carries.
     Admitted,
 }

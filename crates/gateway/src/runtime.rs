@@ -6,7 +6,6 @@
 //! - `budgets` shows and resets the budgets of one client. `fixed` and `limit_keys` predict the effects of a reload.
 
 pub(crate) mod background;
-pub(crate) mod budgets;
 pub(crate) mod build;
 pub(crate) mod fixed;
 pub(crate) mod limit_keys;

@@ -5,7 +5,9 @@
 //! HTTP is handled in `unparsed`.
 
 mod doors;
+mod own_budgets;
 mod reserves;
+mod serve;
 mod unparsed;
 mod untrusted;
 
@@ -14,7 +16,7 @@ use std::future::ready;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST, ORIGIN};
+use http::header::{CONNECTION, HOST};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use tidegate_identity::{Access, Clients};
 use tidegate_server::{
@@ -24,8 +26,8 @@ use tidegate_tower::{OverrideTable, Peer, RateLimitLayer, Reject, RequestContext
 use tower::{Layer as _, Service as _, service_fn};
 
 use crate::body::Body;
-use crate::forward::{Forwarding, X_REQUEST_ID, forward, identify};
-use crate::outcome::{self, Answered, ForwardOutcome};
+use crate::forward::{X_REQUEST_ID, identify};
+use crate::outcome::{self, Answered};
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::health::Health;
@@ -38,6 +40,8 @@ use crate::request::target::{Target, rewritten};
 pub(crate) use doors::DoorMetrics;
 use doors::ask;
 use reserves::read_reserves;
+pub(crate) use serve::AnswerSource;
+use serve::serve;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
@@ -80,7 +84,7 @@ pub(crate) struct Route {
     pub(crate) limits: RateLimitLayer,
     /// Whether a limit reserves units by a number in the body of the request.
     pub(crate) reads_requests: bool,
-    pub(crate) forwarding: Arc<Forwarding>,
+    pub(crate) source: AnswerSource,
     /// The CORS headers of the route's answers, if the configuration has `cors` for the route.
     pub(crate) cors: Option<Cors>,
     /// Headers that the gateway adds to its own answers.
@@ -361,39 +365,5 @@ impl Stack {
             Some(id) => RequestId::given(id),
             None => self.request_ids.next(),
         }
-    }
-}
-
-/// Serves a request by a route.
-fn serve(
-    route: &Route,
-    request: Request<ClientBody>,
-    info: RequestInfo,
-) -> impl Future<Output = (Response<Body>, Answered)> {
-    let origin = route.cors.as_ref().and(request.headers().get(ORIGIN));
-    let origin = origin.cloned();
-    // Forward: streams the request to the upstream, and the answer back.
-    let forward = forward(route.forwarding.clone(), info);
-    // Limits: before the upstream, because a refused request must not cost the upstream anything. The limits name the client, call the
-    // store, and let the request wait for its turn. They answer a refused request, for example with 429. When the upstream has answered an
-    // admitted request, the limits end the request's holds, and add their headers to the answer. `poll_ready` is not called on either
-    // service, because both are always ready: a request waits in its own future.
-    let answer = route.limits.layer(forward).call(request);
-    async move {
-        let Ok(response) = answer.await;
-        let (mut response, answered) = outcome::split(response);
-        let status = response.status();
-        let headers = response.headers_mut();
-        // Edits: after the limits, because the limits read the upstream's own headers.
-        if answered.forwarded.is_answered() && status != StatusCode::SWITCHING_PROTOCOLS {
-            let edits = &route.forwarding.settings.edits;
-            edits.response_headers.apply(headers);
-        }
-        // CORS: after the limits, because a page must be able to read a refusal as well.
-        if let Some(cors) = &route.cors {
-            let is_preflight = matches!(answered.forwarded, ForwardOutcome::Preflight);
-            cors.tell(origin, is_preflight, headers);
-        }
-        (response, answered)
     }
 }

@@ -18,6 +18,8 @@ pub enum RequestOutcome {
     Admitted,
     /// 204: the gateway answered a CORS preflight.
     Preflight,
+    /// 200: the gateway answered with the client's own budgets.
+    Served,
     /// 429: a limit refused the request.
     Limited,
     /// A limit refused the request, and the gateway sent no answer.
@@ -40,10 +42,11 @@ pub enum RequestOutcome {
 
 impl RequestOutcome {
     /// All outcomes, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Forwarded,
         Self::Admitted,
         Self::Preflight,
+        Self::Served,
         Self::Limited,
         Self::Dropped,
         Self::Denied,
@@ -68,6 +71,7 @@ impl RequestOutcome {
             Self::Forwarded
             | Self::Admitted
             | Self::Preflight
+            | Self::Served
             | Self::Failed
             | Self::Abandoned
             | Self::Slow => false,
@@ -80,6 +84,7 @@ impl RequestOutcome {
             Self::Forwarded => "forwarded",
             Self::Admitted => "admitted",
             Self::Preflight => "preflight",
+            Self::Served => "served",
             Self::Limited => "limited",
             Self::Dropped => "dropped",
             Self::Denied => "denied",
@@ -232,8 +237,8 @@ impl RequestOutcome {
         match self {
             Self::Forwarded => &[Success, Redirection, ClientError, ServerError],
             Self::Preflight => &[Success],
-            // Only doors admit requests that they do not forward, and most gateways have no doors.
-            Self::Admitted => &[],
+            // Only doors admit requests that they do not forward, and most gateways have no doors. Few routes have `serve`.
+            Self::Admitted | Self::Served => &[],
             Self::Limited | Self::Denied | Self::Rejected => &[ClientError],
             Self::Unavailable | Self::Shed => &[ServerError],
             // An answer that is cut off usually had a status of success.

@@ -128,7 +128,7 @@ impl Hasher {
     }
 
     /// Returns the key under which `rule` counts this request.
-    pub(crate) fn key<B>(
+    pub fn key<B>(
         &self,
         rule: &Rule,
         policy: &Policy,

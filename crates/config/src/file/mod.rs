@@ -155,7 +155,7 @@ impl File {
     /// Returns the names under `always` and under `limits` of each route.
     fn listed_limits(&self) -> impl Iterator<Item = &Scalar<LimitName>> {
         let routes = self.routes.iter().flat_map(|routes| &routes.value);
-        let of_routes = routes.flat_map(|route| route.value.limits.iter().flatten());
+        let of_routes = routes.flat_map(|route| route.value.0.limits.iter().flatten());
         self.always.iter().flatten().chain(of_routes)
     }
 }

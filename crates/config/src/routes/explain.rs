@@ -22,7 +22,10 @@ impl RouteSettings {
         if let Some(conditions) = &self.shape.conditions {
             conditions.explain(text)?;
         }
-        upstream(text, &self.upstream)?;
+        match &self.upstream {
+            Some(settings) => upstream(text, settings)?,
+            None => writeln!(text, "serve:    the client's own budgets, as JSON")?,
+        }
         if !self.forward.upgrades.is_empty() {
             let upgrades = self.forward.upgrades.join(", ");
             writeln!(text, "upgrade:  to {upgrades} is allowed")?;
@@ -35,7 +38,8 @@ impl RouteSettings {
             )?;
         }
         if self.forward.edits.upstream_host == UpstreamHost::Keep
-            && self.upstream.servers.iter().any(is_named)
+            && let Some(upstream) = &self.upstream
+            && upstream.servers.iter().any(is_named)
         {
             writeln!(
                 text,

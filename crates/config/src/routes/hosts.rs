@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::yaml::{Place, Problem};
 use tidegate_net::route_index::RouteIndex;
+use tidegate_upstream::UpstreamSettings;
 
 use crate::check::Check;
 use crate::routes::RouteSettings;
@@ -29,7 +30,7 @@ pub(crate) fn other_hosts(
             continue;
         };
         let other = &routes[taker].0;
-        if Arc::ptr_eq(&other.upstream, &route.upstream)
+        if is_same(&other.upstream, &route.upstream)
             && let Some(limit) = missing_limit(other, route)
             // If both routes have the same path, and each has a limit that the other lacks, the difference is probably intended. For
             // example, a route for one tenant and a default route for all other tenants may each have a limit of their own.
@@ -54,4 +55,10 @@ pub(crate) fn other_hosts(
             "both lead to one upstream: leave `host` out of the stricter route, write it here, or list the limit here, too",
         ));
     }
+}
+
+/// Whether two routes have the same upstream.
+fn is_same(one: &Option<Arc<UpstreamSettings>>, other: &Option<Arc<UpstreamSettings>>) -> bool {
+    let both = one.as_ref().zip(other.as_ref());
+    both.is_some_and(|(one, other)| Arc::ptr_eq(one, other))
 }

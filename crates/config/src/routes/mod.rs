@@ -13,6 +13,7 @@ pub(crate) mod matching;
 mod prefixes;
 mod respelled;
 mod retries;
+mod serve;
 mod taken;
 mod timeouts;
 pub(crate) mod upgrade;
@@ -58,11 +59,12 @@ use crate::routes::matching::{NO_METHODS, RouteName, literal, methods, with_head
 use crate::routes::prefixes::prefixes;
 use crate::routes::respelled::{has_limit, indexed, respelled};
 use crate::routes::retries::{Retries, retry_settings};
+use crate::routes::serve::{RouteWithSource, Serve, upstream, usual_methods};
 use crate::routes::timeouts::{RouteTimeouts, forward_timeouts};
 use crate::routes::upgrade::{Protocol, upgrades};
 use crate::shape::{Named, SingleOr};
+use crate::upstreams::Upstreams;
 use crate::upstreams::server::Target;
-use crate::upstreams::{Upstreams, target};
 use crate::value::Scalar;
 use crate::value::answers::HeadersWord;
 use crate::value::client::ListedText;
@@ -86,8 +88,10 @@ pub(crate) struct Route {
     pub(crate) query: Option<Named<Scalar<ParameterText>, ParameterName>>,
     /// Headers, each with the value that it must have. Default: any.
     pub(crate) request_has: Option<Named<Scalar<HeaderText>, HeaderName>>,
-    /// The URL of a server, or the name of an entry under `upstreams`.
-    pub(crate) upstream: Scalar<Target>,
+    /// The URL of a server, or the name of an entry under `upstreams`. Required unless the route has `serve`.
+    pub(crate) upstream: Option<Scalar<Target>>,
+    /// The answer of the gateway itself, in place of an upstream: budgets are the client's own budgets as JSON.
+    pub(crate) serve: Option<Scalar<Serve>>,
     /// The limits of the route's requests. A request is charged to all of these limits, or to none.
     pub(crate) limits: Option<Vec<Scalar<LimitName>>>,
     /// Networks, addresses and clients that are answered with 403, in addition to `deny` of the file. Default: none.
@@ -140,8 +144,8 @@ pub struct RouteSettings {
     /// Whether the upstream ignores the case of a path. `None` if the configuration does not have the key. With `Some(true)`, the route's
     /// path ignores case, too.
     pub case_insensitive: Option<bool>,
-    /// The upstream of the route. Routes with the same upstream share this value.
-    pub upstream: Arc<UpstreamSettings>,
+    /// The upstream of the route. Routes with the same upstream share this value. `None` if the gateway answers with the client's own budgets.
+    pub upstream: Option<Arc<UpstreamSettings>>,
     /// The settings of forwarding.
     pub forward: ForwardSettings,
     /// The CORS rules of the route. `None` if the upstream sends the CORS headers.
@@ -167,7 +171,7 @@ pub struct ForwardSettings {
 }
 
 /// The routes as they are written.
-pub(crate) type Routes = Spanned<Vec<Spanned<Route>>>;
+pub(crate) type Routes = Spanned<Vec<Spanned<RouteWithSource>>>;
 
 /// A route in messages: whether its name must be unique, and the place of its name or path.
 #[derive(Clone, Copy)]
@@ -201,7 +205,7 @@ pub(crate) fn routes(
     let mut names = HashMap::new();
     let mut routes: Vec<(RouteSettings, Option<Place>)> = Vec::new();
     for route in written.iter().flat_map(|routes| &routes.value) {
-        let route = &route.value;
+        let RouteWithSource(route) = &route.value;
         let Some((settings, label)) = route_settings(check, route, rules, defaults, upstreams)
         else {
             continue;
@@ -241,11 +245,13 @@ fn route_settings(
     let own_methods = route
         .methods
         .as_ref()
-        .map(|written| methods(check, written, None, NO_METHODS));
+        .map(|written| methods(check, written, None, NO_METHODS))
+        .or_else(|| usual_methods(route));
     let conditions = conditions(check, route, defaults.clients);
-    let upstream = target(check, &route.upstream, upstreams);
+    let upstream = upstream(check, route, upstreams);
     let own = check.read_some(route.max_body.as_ref());
-    let servers = upstream.as_ref().map(|upstream| &*upstream.servers);
+    let servers = upstream.iter().flatten().next();
+    let servers = servers.map(|upstream| &*upstream.servers);
     let served = own_methods.clone().map(with_head);
     let edits = edits::edits(check, route, path.as_ref(), defaults);
     let upgrades = upgrades(check, route.upgrade.as_deref(), servers.unwrap_or_default());

@@ -38,7 +38,14 @@ fn the_reference_is_right_and_raises_no_doubt() {
         .collect();
     assert_eq!(charged, ["ip-guard", "ride-burst"]);
     assert_eq!(ride.forward.max_body, Some(64 << 10));
-    let server = &settings.routes.last().unwrap().upstream.servers[0];
+    let server = &settings
+        .routes
+        .last()
+        .unwrap()
+        .upstream
+        .as_ref()
+        .unwrap()
+        .servers[0];
     assert_eq!(server.to_string(), "http://127.0.0.1:9000");
 }
 

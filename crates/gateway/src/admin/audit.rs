@@ -16,8 +16,8 @@ use tidegate_status::limit::LimitReport;
 use tidegate_tower::problem;
 use tokio::sync::Semaphore;
 
-use crate::runtime::budgets::NoReport;
-use crate::runtime::budgets::limit::NoLimit;
+use crate::budgets::NoReport;
+use crate::budgets::limit::NoLimit;
 use crate::status::LiveStatus;
 
 /// The most bytes of a client's name in the log.

@@ -10,8 +10,8 @@ use tidegate_tower::problem;
 
 use super::audit::{Audit, to_its_end};
 use super::json;
+use crate::budgets::{Budgets, NoReport};
 use crate::request::problem::Problem;
-use crate::runtime::budgets::{Budgets, NoReport};
 use crate::runtime::snapshot::Snapshot;
 use tidegate_net::path::decoded_part;
 

@@ -12,9 +12,9 @@ use tidegate_tower::problem;
 
 use super::audit::{Audit, to_its_end};
 use super::json;
+use crate::budgets::limit::{KeyName, NoLimit};
 use crate::request::problem::Problem;
 use crate::request::values::query::{BadQuery, add_value, bad, once};
-use crate::runtime::budgets::limit::{KeyName, NoLimit};
 use crate::runtime::snapshot::Snapshot;
 
 /// The path before a limit's name.

@@ -88,11 +88,14 @@ async fn redis(options: RedisOptions, limits: &[Arc<Limit>]) -> Result<(), Strin
 async fn servers(settings: &Settings) -> Vec<Tried> {
     let mut servers: BTreeMap<String, (ServerSettings, Duration)> = BTreeMap::new();
     for route in &settings.routes {
-        for server in &route.upstream.servers {
+        let Some(upstream) = &route.upstream else {
+            continue;
+        };
+        for server in &upstream.servers {
             let url = server.to_string();
-            let what = match *route.upstream.name == *url {
+            let what = match *upstream.name == *url {
                 true => format!("upstream {url}"),
-                false => format!("upstream {}: {url}", route.upstream.name),
+                false => format!("upstream {}: {url}", upstream.name),
             };
             servers
                 .entry(what)

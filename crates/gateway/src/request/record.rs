@@ -100,9 +100,13 @@ impl RequestEnd {
         let is_answered = forwarded.is_answered();
         let is_preflight = matches!(forwarded, ForwardOutcome::Preflight);
         let is_admitted = matches!(forwarded, ForwardOutcome::Admitted);
+        let is_served = matches!(forwarded, ForwardOutcome::Served);
         let forwarded = match forwarded {
             ForwardOutcome::Sent(forwarded) => Some(forwarded),
-            ForwardOutcome::None | ForwardOutcome::Preflight | ForwardOutcome::Admitted => None,
+            ForwardOutcome::None
+            | ForwardOutcome::Preflight
+            | ForwardOutcome::Served
+            | ForwardOutcome::Admitted => None,
         };
         self.outcome = match (decision.map(|decision| decision.outcome), &forwarded) {
             _ if dropped => RequestOutcome::Dropped,
@@ -114,6 +118,7 @@ impl RequestEnd {
             _ if status.is_server_error() => RequestOutcome::Failed,
             _ if is_preflight => RequestOutcome::Preflight,
             _ if is_admitted => RequestOutcome::Admitted,
+            _ if is_served => RequestOutcome::Served,
             _ => RequestOutcome::Rejected,
         };
         if let Some(forwarded) = forwarded.as_ref().filter(|_| is_answered) {

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use tidegate_store::Store;
 use tidegate_tower::{Hasher, Overrides, Policy, RateLimitLayer, WaitQueues};
 
-use super::budgets::Budgets;
 use super::fixed;
 use super::limit_keys::LimitKeys;
 use super::snapshot::Snapshot;
 use super::sockets::listener_names;
 use super::start_error::StartError;
+use crate::budgets::Budgets;
 use crate::doors::Doors;
 use crate::doors::rate_limit::refunds::Refunds;
 use crate::doors::receipts::Receipts;
@@ -23,7 +23,7 @@ use crate::request::cors::Cors;
 use crate::request::health::Health;
 use crate::request::own_headers::OwnHeaders;
 use crate::request::routes::Routes;
-use crate::stack::{DoorMetrics, Route, Stack};
+use crate::stack::{AnswerSource, DoorMetrics, Route, Stack};
 use tidegate_config::routes::RouteSettings;
 use tidegate_config::{DecisionsSettings, Settings};
 use tidegate_net::descriptors::DEFAULT_CONNECTIONS;
@@ -102,14 +102,14 @@ impl Runtime {
         // The limits of descriptors are in no route.
         let of_doors = settings.decisions.as_ref().map(|it| it.policy.clone());
         policies.extend(of_doors);
-        let budgets = Budgets {
+        let budgets = Arc::new(Budgets {
             policies,
             clients: Arc::new(settings.clients),
             hasher: self.hasher.clone(),
             store: self.store.clone(),
             overrides,
             numbers,
-        };
+        });
         let limits = budgets.limits();
         let limits: HashSet<_> = limits.iter().map(|limit| limit.id()).collect();
         self.store.memory().divide(limits.len());
@@ -197,7 +197,7 @@ impl Runtime {
     fn route(
         &self,
         settings: &RouteSettings,
-        budgets: &Budgets,
+        budgets: &Arc<Budgets>,
         upstreams: &HashMap<Arc<str>, Arc<Upstream>>,
         matched: &[HeaderName],
         has_doors: bool,
@@ -213,22 +213,29 @@ impl Runtime {
             check: metrics(Door::Check),
         });
         let metrics = metrics(Door::Proxy);
-        let forwarding = Forwarding {
-            settings: settings.forward.clone(),
-            upstream: upstreams[&settings.upstream.name].clone(),
-            retries: settings.forward.retries.map(Retries::new),
-            clients: clients.clone(),
-            read: Arc::new(ReadHeaders::new(clients, rules, matched)),
-            body_costs: reads_bodies.then(|| metrics.clone()),
-            request_bytes: metrics.request_bytes(),
-            slow_bodies: self.metrics.connections().slow_bodies(),
+        let source = match &settings.upstream {
+            None => AnswerSource::Budgets(budgets.clone()),
+            Some(upstream) => AnswerSource::Upstream(Arc::new(Forwarding {
+                settings: settings.forward.clone(),
+                upstream: upstreams[&upstream.name].clone(),
+                retries: settings.forward.retries.map(Retries::new),
+                clients: clients.clone(),
+                read: Arc::new(ReadHeaders::new(clients, rules, matched)),
+                body_costs: reads_bodies.then(|| metrics.clone()),
+                request_bytes: metrics.request_bytes(),
+                slow_bodies: self.metrics.connections().slow_bodies(),
+            })),
+        };
+        let needs_client = match &source {
+            AnswerSource::Upstream(forwarding) => forwarding.needs_client(),
+            AnswerSource::Budgets(_) => false,
         };
         Route {
             name: settings.policy.route.clone(),
             pattern: settings.shape.path.to_string().into(),
             reads_requests: rules.iter().any(|rule| rule.cost.reads_request_body()),
-            limits: self.limits(budgets, settings.policy.clone(), forwarding.needs_client()),
-            forwarding: Arc::new(forwarding),
+            limits: self.limits(budgets, settings.policy.clone(), needs_client),
+            source,
             cors: settings.cors.as_ref().map(Cors::new),
             own_headers: OwnHeaders::of(&settings.forward.edits.response_headers),
             metrics,
@@ -283,7 +290,7 @@ fn upstreams(
     metrics: &GatewayMetrics,
 ) -> HashMap<Arc<str>, Arc<Upstream>> {
     let mut upstreams = HashMap::new();
-    for settings in routes.iter().map(|route| &route.upstream) {
+    for settings in routes.iter().filter_map(|route| route.upstream.as_ref()) {
         let upstream = upstreams.entry(settings.name.clone());
         upstream.or_insert_with(|| {
             let previous = before.and_then(|before| before.upstreams.get(&settings.name));

@@ -14,8 +14,8 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
-use super::budgets::Budgets;
 use super::limit_keys::LimitKeys;
+use crate::budgets::Budgets;
 use crate::doors::{Call, Doors};
 use crate::keys::jwks::{self, Jwks};
 use crate::keys::{certificate_watch, files};
@@ -48,7 +48,7 @@ const LISTENER_CLOSED: Problem = Problem::new(
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) stack: Stack,
-    pub(crate) budgets: Budgets,
+    pub(crate) budgets: Arc<Budgets>,
     pub(crate) admin: AdminSettings,
     /// The listener for decisions, if the configuration has one.
     pub(crate) doors: Option<Arc<Doors>>,

@@ -47,6 +47,7 @@ mod delay;
 mod left_at_once;
 mod llm;
 mod observed;
+mod own_budgets;
 mod places;
 mod queue;
 mod reserves;

@@ -26,7 +26,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Micros;
+use tidegate_core::{Micros, Verdict};
 pub use tidegate_redis::{
     Agreement, HEARTBEAT, InvalidOptions, InvalidUrl, LEAST_VERSION, NodeInfo, RedisInfo, Tls,
     check_url, is_tls,
@@ -183,6 +183,11 @@ impl RedisStore {
     /// Returns the state of a charge in this process.
     pub(crate) fn peek_here(&self, charge: &Charge<'_>) -> LocalView {
         self.modes.peek_here(charge)
+    }
+
+    /// Returns the verdict on a charge of a synced limit by the counts in this process.
+    pub(crate) fn peek_counted(&self, charge: &Charge<'_>) -> Option<Verdict> {
+        self.modes.synced.look_beside(charge)
     }
 
     /// Drops the used units of these keys, first in Redis and then in this process. After an error, some of the keys may be reset in Redis.

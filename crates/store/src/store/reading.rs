@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_core::Verdict;
 use tidegate_redis::Cursor;
 
 use super::Store;
@@ -13,6 +14,15 @@ impl Store {
         match self {
             Self::Redis(store) if charge.limit.mode() != Mode::Local => store.counts(charge).await,
             Self::Memory(_) | Self::Redis(_) => Ok(self.memory().counts(charge)),
+        }
+    }
+
+    /// Returns the verdict on a charge by the counts of this process, if the limit is [`Mode::Synced`] and this process has counts of the key.
+    /// These counts decide the next request, and Redis may not have all of them yet. Charges no unit.
+    pub fn peek_counted(&self, charge: &Charge<'_>) -> Option<Verdict> {
+        match self {
+            Self::Redis(store) if charge.limit.mode() == Mode::Synced => store.peek_counted(charge),
+            Self::Memory(_) | Self::Redis(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! A report is made without a request. So a limit whose budget depends on the content of a request is listed without a budget.
 
+mod caller;
 pub(crate) mod limit;
 
 use std::collections::{HashMap, HashSet};

@@ -1,0 +1,70 @@
+//! Serves a request by a route: its limits, then its upstream or the gateway itself.
+
+use std::sync::Arc;
+
+use http::header::ORIGIN;
+use http::{Request, Response, StatusCode};
+use tidegate_server::ClientBody;
+use tower::{Layer as _, Service as _};
+
+use super::Route;
+use super::own_budgets::own_budgets;
+use crate::body::Body;
+use crate::budgets::Budgets;
+use crate::forward::{Forwarding, forward};
+use crate::outcome::{self, Answered, ForwardOutcome};
+use crate::request::info::RequestInfo;
+
+/// The source of a route's answers.
+#[derive(Debug)]
+pub(crate) enum AnswerSource {
+    /// An upstream.
+    Upstream(Arc<Forwarding>),
+    /// The gateway, which answers with the client's own budgets.
+    Budgets(Arc<Budgets>),
+}
+
+/// Serves a request by a route.
+pub(super) fn serve(
+    route: &Route,
+    request: Request<ClientBody>,
+    info: RequestInfo,
+) -> impl Future<Output = (Response<Body>, Answered)> {
+    let origin = route.cors.as_ref().and(request.headers().get(ORIGIN));
+    let origin = origin.cloned();
+    // Limits: before the upstream, because a refused request must not cost the upstream anything. The limits name the client, call the
+    // store, and let the request wait for its turn. They answer a refused request, for example with 429. When the upstream has answered an
+    // admitted request, the limits end the request's holds, and add their headers to the answer. `poll_ready` is not called on either
+    // service, because both are always ready: a request waits in its own future.
+    let answer = match &route.source {
+        // Forward: streams the request to the upstream, and the answer back.
+        AnswerSource::Upstream(forwarding) => {
+            let forward = forward(forwarding.clone(), info);
+            route.limits.layer(forward).call(request)
+        }
+        AnswerSource::Budgets(budgets) => {
+            let own = own_budgets(budgets.clone());
+            route.limits.layer(own).call(request)
+        }
+    };
+    async move {
+        let Ok(response) = answer.await;
+        let (mut response, answered) = outcome::split(response);
+        let status = response.status();
+        let headers = response.headers_mut();
+        // Edits: after the limits, because the limits read the upstream's own headers.
+        if answered.forwarded.is_answered()
+            && status != StatusCode::SWITCHING_PROTOCOLS
+            && let AnswerSource::Upstream(forwarding) = &route.source
+        {
+            let edits = &forwarding.settings.edits;
+            edits.response_headers.apply(headers);
+        }
+        // CORS: after the limits, because a page must be able to read a refusal as well.
+        if let Some(cors) = &route.cors {
+            let is_preflight = matches!(answered.forwarded, ForwardOutcome::Preflight);
+            cors.tell(origin, is_preflight, headers);
+        }
+        (response, answered)
+    }
+}
