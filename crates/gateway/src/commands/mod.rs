@@ -15,6 +15,7 @@ mod run;
 mod scripts;
 mod simulate;
 mod systemd;
+mod usage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,6 +69,8 @@ enum Command {
     Explain(explain::Question),
     /// Replays access logs against configurations: who would have been refused or delayed, when, and by which limit.
     Simulate(Box<tidegate_simulate::Options>),
+    /// Sums requests and units from access logs, by client, plan, route, limit, day or month.
+    Usage(usage::Options),
     /// Shows or resets the budgets of one client, or changes its override, on a running gateway.
     Client(client::Question),
     /// Shows or resets budgets of one limit on a running gateway, or lists the limit's keys.
@@ -99,7 +102,12 @@ impl Command {
     const fn reads_no_configuration(&self) -> bool {
         matches!(
             self,
-            Self::Demo | Self::Keys(_) | Self::Completions(_) | Self::Man(_) | Self::Schema
+            Self::Demo
+                | Self::Usage(_)
+                | Self::Keys(_)
+                | Self::Completions(_)
+                | Self::Man(_)
+                | Self::Schema
         )
     }
 }
@@ -130,6 +138,7 @@ impl Cli {
             Command::Init(options) => init::run(config, &options),
             Command::Check(options) => check::run(config, &options),
             Command::Explain(question) => explain::run(config, &question),
+            Command::Usage(options) => usage::run(&options),
             Command::Client(question) => client::run(config, &question),
             Command::Limit(question) => limit::run(config, &question),
             Command::Why(question) => why::run(config, &question),

@@ -119,3 +119,4 @@ mod init;
 mod shares;
 mod simulated;
 mod top;
+mod usage;
