@@ -23,6 +23,7 @@ async fn api(folder: &Path) -> (Process, String) {
 async fn ask(client: &Client, key: &str, request: &str) -> Answer {
     let request = Request::post("/v1/chat/completions")
         .header("x-api-key", key)
+        .header("content-type", "application/json")
         .body(body::full(request.to_owned()));
     client.request(request.unwrap()).await
 }
@@ -76,13 +77,21 @@ async fn tokens_are_charged_as_the_answers_tell_them() {
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     has_left("api_key:free", 450).await;
 
-    // More than is left: the client owes, and is refused.
+    // More than is left: the request asks for 500 at least, so it is refused before it costs anything.
     let long = format!("{{{prompt},\"max_tokens\":996}}");
-    assert_eq!(ask(&client, "free-key", &long).await.status, 200);
-    has_left("api_key:free", 0).await;
     let refused = ask(&client, "free-key", &long).await;
     assert_eq!(refused.status, 429);
     assert!(refused.header("retry-after").is_some());
+    let fits = format!("{{{prompt},\"max_tokens\":296}}");
+    assert_eq!(ask(&client, "free-key", &fits).await.status, 200);
+    has_left("api_key:free", 150).await;
+    let limits = Request::get("/limits").header("x-api-key", "free-key");
+    let limits = client.request(limits.body(body::empty()).unwrap()).await;
+    let limits: serde_json::Value = serde_json::from_slice(&limits.body).unwrap();
+    let mut all = limits["budgets"].as_array().unwrap().iter();
+    let credits = all.find(|it| it["name"] == "credits").unwrap();
+    // Three prompts of 4 words, and answers of 16, 26 and 296 words at four credits each.
+    assert_eq!(credits["used"], 3 * 4 + 4 * (16 + 26 + 296));
 
     assert_eq!(ask(&client, "gold-key", &long).await.status, 200);
     has_left("api_key:gold", 49_000).await;
