@@ -60,8 +60,8 @@ impl Ahead {
 
 impl ClientBody {
     /// Reads the beginning of the body, for at most `time` and until `is_enough` returns true. Passes each part to `is_enough`, but only the
-    /// first `most` bytes in total. The reader of the body gets the same bytes, and a failure, in its turn. Returns whether the whole body
-    /// was read.
+    /// first `most` bytes in total. The reader of the body gets the same bytes, and a failure, in its turn. Returns whether
+    /// `is_enough` got the whole body.
     pub async fn read_ahead(
         &mut self,
         most: usize,
@@ -79,7 +79,7 @@ impl ClientBody {
                         let is_done = is_enough(&part[..part.len().min(left)]);
                         ahead.data.extend_from_slice(&part);
                         if self.incoming_has_ended() {
-                            return true;
+                            return ahead.data.len() <= most;
                         }
                         if is_done || ahead.data.len() >= most {
                             return false;

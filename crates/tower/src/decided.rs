@@ -191,6 +191,7 @@ impl Decided {
             address,
             wait_queues: wait_queues.clone(),
             has_left: false,
+            is_cut: false,
         });
         Some(InFlight::new(holds?, body))
     }

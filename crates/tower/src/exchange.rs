@@ -118,6 +118,7 @@ impl<R: AnswerBody> Running<R> {
                     address,
                     wait_queues,
                     has_left: true,
+                    is_cut: false,
                 };
                 let in_flight = InFlight::new(holds, Some(body));
                 answer.into_body().read_on(in_flight).await;

@@ -40,6 +40,8 @@ pub(crate) struct Body {
     pub(crate) address: IpAddr,
     pub(crate) wait_queues: WaitQueues,
     pub(crate) has_left: bool,
+    /// Whether the upstream broke off the body.
+    pub(crate) is_cut: bool,
 }
 
 /// A permit to read the rest of a body after the client has left.
@@ -79,6 +81,13 @@ impl InFlight {
         body.wait_queues.abandon(body.address).map(ReadOn)
     }
 
+    /// Records that the upstream broke off the body.
+    pub fn broke_off(&self) {
+        if let Some(body) = &mut self.held.lock().body {
+            body.is_cut = true;
+        }
+    }
+
     /// Reads the next part of the answer's body, or only the beginning of the part. A compressed part can expand to many bytes, and other
     /// tasks must run between two calls. Returns the number of bytes of `part` that were read; 0 only for an empty part.
     pub fn read_step(&self, part: &[u8]) -> usize {
@@ -103,6 +112,7 @@ impl Held {
             costs,
             client,
             has_left,
+            is_cut,
             ..
         } = *self.body.take()?;
         let (read, missing) = match has_left {
@@ -111,8 +121,8 @@ impl Held {
         };
         let (mut cost, mut result) = (0, read);
         self.holds.settle(|limit, reserved| {
-            // A client that leaves early must not pay for the first of several numbers only.
-            let is_whole = !has_left || costs.is_whole(limit);
+            // A body that was not read to its end may have had further numbers.
+            let is_whole = !has_left && !is_cut || costs.is_whole(limit);
             let used = costs.used(limit);
             if used.is_none() || !is_whole {
                 result = missing;

@@ -162,6 +162,12 @@ impl RateLimitLayer {
         self.0.look(question, within).await
     }
 
+    /// Whether the layer refuses the request before it names the client. Charges no unit.
+    pub fn refuses_early<B>(&self, request: &Request<B>) -> bool {
+        let decided = self.0.early(request);
+        decided.is_some_and(|decided| decided.refusal(&self.0.policy.answers).is_some())
+    }
+
     /// Returns the answer to a request with this decision if the request may not pass.
     pub fn refusal<R: AnswerBody>(&self, decided: &Decided) -> Option<Response<R>> {
         self.0.refusal(decided)

@@ -34,7 +34,7 @@ impl Reserve {
     pub(crate) fn of(&self, headers: &HeaderMap) -> u64 {
         match self {
             Self::Fixed(units) => *units,
-            Self::Request(reserve) => reserve.units(headers, None, Some(0)),
+            Self::Request(reserve) => reserve.units(headers, &ReadBody::EMPTY),
         }
     }
 
@@ -96,29 +96,45 @@ impl RequestReserve {
         !self.numbers.is_empty() || self.byte.is_some()
     }
 
-    /// Returns the units of a request, from 1 to `max`. `thousandths` is the weighted sum of the numbers in the body. `length` is the length
-    /// of the body in bytes. With a weight per byte, a body of unknown length reserves `max`.
-    pub(crate) fn units(
-        &self,
-        headers: &HeaderMap,
-        thousandths: Option<u64>,
-        length: Option<u64>,
-    ) -> u64 {
+    /// Returns the units of a request, from 1 to `max`. If the numbers or the length of the body are not known, these are `max`: otherwise
+    /// clients could hide a large number.
+    pub(crate) fn units(&self, headers: &HeaderMap, body: &ReadBody) -> u64 {
+        if !self.numbers.is_empty() && !body.is_known
+            || self.byte.is_some() && body.length.is_none()
+        {
+            return self.max;
+        }
         let header = self.header.as_ref();
         let units = header.and_then(|name| largest(headers, name));
         let named = units.map(|units| units.saturating_mul(1_000));
-        let named = match (named, thousandths) {
+        let named = match (named, body.thousandths) {
             (None, None) => self.default.saturating_mul(1_000),
             (named, numbers) => named.unwrap_or(0).saturating_add(numbers.unwrap_or(0)),
         };
-        let bytes = match (self.byte, length) {
-            (None, _) => 0,
-            (Some(weight), Some(length)) => length.saturating_mul(weight.thousandths()),
-            (Some(_), None) => u64::MAX,
-        };
+        let weight = self.byte.map_or(0, Weight::thousandths);
+        let bytes = body.length.unwrap_or(0).saturating_mul(weight);
         let units = named.saturating_add(bytes).div_ceil(1_000);
         units.clamp(1, self.max)
     }
+}
+
+/// The parts of a request's body that determine the units to reserve.
+#[derive(Debug)]
+pub(crate) struct ReadBody {
+    /// The weighted sum of the numbers. `None` if there is none.
+    pub(crate) thousandths: Option<u64>,
+    /// Whether the rest of the body cannot have further numbers.
+    pub(crate) is_known: bool,
+    /// The length in bytes.
+    pub(crate) length: Option<u64>,
+}
+
+impl ReadBody {
+    const EMPTY: Self = Self {
+        thousandths: None,
+        is_known: true,
+        length: Some(0),
+    };
 }
 
 /// Formats a sum of weighted numbers, such as `usage.prompt_tokens + 4 * usage.completion_tokens`. The weight 1 is left out.

@@ -7,7 +7,7 @@ use http::{HeaderMap, Request};
 use tidegate_usage::{BodyReader, WeightedPath};
 
 use crate::body_costs::only;
-use crate::reserve::RequestReserve;
+use crate::reserve::{ReadBody, RequestReserve};
 use crate::{Policy, Rule};
 
 /// The most bytes of a request's body that are read before the decision.
@@ -19,12 +19,8 @@ pub struct ReserveReader {
     rules: Arc<[Rule]>,
     /// `None` if the body is not JSON, or is compressed.
     reader: Option<BodyReader>,
-    /// The number of paths in all rules.
-    paths: usize,
     /// The length of the body, if its head has the length.
     length: Option<u64>,
-    /// Whether a rule needs the length of the body, and the head does not have it.
-    needs_end: bool,
     read: u64,
 }
 
@@ -39,12 +35,9 @@ impl ReserveReader {
         let headers = request.headers();
         let paths = asking().flat_map(|reserve| reserve.numbers.iter().cloned());
         let paths: Vec<WeightedPath> = paths.collect();
-        let count = paths.len();
         let length = only(headers, CONTENT_LENGTH).and_then(|text| text.parse().ok());
         Some(Self {
-            reader: reader(headers, paths).filter(|_| count > 0),
-            paths: count,
-            needs_end: length.is_none() && asking().any(|reserve| reserve.byte.is_some()),
+            reader: reader(headers, paths),
             length,
             rules: policy.rules.clone(),
             read: 0,
@@ -59,25 +52,32 @@ impl ReserveReader {
         }
     }
 
-    /// Whether the rest of the body cannot change the result.
+    /// Whether the rest of the body need not be read: all numbers were read, or the body is not JSON.
     pub fn is_complete(&self) -> bool {
-        let Some(reader) = &self.reader else {
-            return !self.needs_end;
-        };
-        !self.needs_end && (0..self.paths).all(|path| reader.thousandths(path).is_some())
+        match &self.reader {
+            Some(reader) => reader.is_failed() || reader.has_all(),
+            None => true,
+        }
     }
 
     /// Returns the units to reserve. `has_ended` is true if the whole body was read.
     pub fn reserves(&self, headers: &HeaderMap, has_ended: bool) -> Reserves {
+        let reader = self.reader.as_ref();
+        let has_all = reader.is_some_and(BodyReader::has_all);
+        let is_json = reader.is_some_and(|reader| !reader.is_failed());
+        let is_known = has_all || has_ended && (is_json || self.read == 0);
         let length = self.length.or(has_ended.then_some(self.read));
         let mut first = 0;
         let units = self.rules.iter().map(|rule| {
             let reserve = in_body(rule)?;
             let paths = first..first + reserve.numbers.len();
             first = paths.end;
-            let reader = self.reader.as_ref();
-            let numbers = reader.and_then(|reader| reader.sum(paths));
-            Some(reserve.units(headers, numbers, length))
+            let body = ReadBody {
+                thousandths: reader.and_then(|reader| reader.sum(paths)),
+                is_known,
+                length,
+            };
+            Some(reserve.units(headers, &body))
         });
         units.collect()
     }

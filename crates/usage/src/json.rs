@@ -73,6 +73,11 @@ impl Scanner {
         self.maximum
     }
 
+    /// Whether the text is not JSON, so that the rest of the document is not read.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.state == State::Failed
+    }
+
     /// Begins a new document, and keeps the largest number so far.
     pub(crate) const fn restart(&mut self) {
         self.state = State::Document;

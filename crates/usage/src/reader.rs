@@ -114,6 +114,17 @@ impl BodyReader {
         numbers.reduce(u64::saturating_add)
     }
 
+    /// Whether there was a number at each path.
+    pub fn has_all(&self) -> bool {
+        let mut scanners = self.text.scanners.iter();
+        scanners.all(|scanner| scanner.maximum().is_some())
+    }
+
+    /// Whether the text is not JSON, so that the rest of the document is not read.
+    pub fn is_failed(&self) -> bool {
+        self.text.scanners.iter().any(Scanner::is_failed)
+    }
+
     /// Returns the same as [`thousandths`](Self::thousandths) in units, rounded up to an integer.
     pub fn found(&self, path: usize) -> Option<u64> {
         Some(self.thousandths(path)?.div_ceil(1_000))

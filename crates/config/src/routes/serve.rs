@@ -76,6 +76,8 @@ pub(super) fn upstream(
         ("strip_prefix", route.strip_prefix.is_some()),
         ("upstream_host", route.upstream_host.is_some()),
         ("redirect", route.redirect.is_some()),
+        ("max_body", route.max_body.is_some()),
+        ("timeouts", route.timeouts.is_some()),
     ] {
         if is_written {
             let message = format!("a route with `serve` has no `{key}`");

@@ -318,7 +318,8 @@ impl Forwarding {
         })
     }
 
-    fn is_too_large(&self, headers: &HeaderMap) -> bool {
+    /// Whether the length in the request's head exceeds the largest body.
+    pub(crate) fn is_too_large(&self, headers: &HeaderMap) -> bool {
         headers
             .get(CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<u64>().ok())

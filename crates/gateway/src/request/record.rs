@@ -211,6 +211,7 @@ impl RequestEnd {
     fn cut(&mut self, cut: Cut) {
         if cut.error().is_some() {
             self.outcome = RequestOutcome::Failed;
+            self.in_flight.iter().for_each(InFlight::broke_off);
         }
         self.metrics.cut(cut);
         if let Some(record) = &mut self.record {

@@ -7,7 +7,7 @@ use http_body::Body as _;
 use tidegate_server::ClientBody;
 use tidegate_tower::{READ_AHEAD, RequestContext, ReserveReader};
 
-use super::Route;
+use super::{AnswerSource, Route};
 
 /// The longest time for which the beginning of a body is read.
 const READ_AHEAD_TIME: Duration = Duration::from_secs(5);
@@ -18,6 +18,15 @@ pub(super) async fn read_reserves(
     route: &Route,
     mut request: Request<ClientBody>,
 ) -> Request<ClientBody> {
+    // A request that is refused in any case, or whose body is too large, does not have to send its body.
+    let is_too_large = match &route.source {
+        AnswerSource::Upstream(forwarding) => forwarding.is_too_large(request.headers()),
+        AnswerSource::Budgets(_) => false,
+    };
+    let is_preflight = RequestContext::of(&request).is_preflight;
+    if is_preflight || is_too_large || route.limits.refuses_early(&request) {
+        return request;
+    }
     let Some(mut reader) = ReserveReader::of(route.limits.policy(), &request) else {
         return request;
     };

@@ -344,6 +344,31 @@ async fn a_body_that_breaks_off_costs_what_it_told_so_far() {
     .await;
 }
 
+/// A body that breaks off after the first of two numbers costs what was reserved, at least.
+#[tokio::test]
+async fn a_body_that_breaks_off_between_two_numbers_costs_the_reserve_at_least() {
+    let mut written = Written::speaking(Speaks::Http1);
+    let limit = LIMIT.replace("usage.total_tokens", "{ in: 1, out: 4 }");
+    let yaml = one_limit("store: memory\n", &limit, &written.upstream);
+    let gateway = TestGateway::start(&yaml).await;
+    let mut stays = 1_000;
+    for (part, cost) in [
+        ("data: {\"in\":7}\n\n", 10),
+        ("data: {\"in\":30}\n\n", 30),
+        ("data: {\"in\":1,\"out\":1}\n\n", 5),
+    ] {
+        let client = Client::h2(gateway.address);
+        let answer = client.open(get()).await;
+        let (mut sender, mut body) = (written.body().await, answer.into_body());
+        takes(part, &mut sender, &mut body).await;
+        sender.abort("it broke".into());
+        assert!(body.frame().await.unwrap().is_err());
+        stays -= cost;
+        leaves(&gateway, stays, part).await;
+    }
+    gateway.stop().await;
+}
+
 /// Whatever a client accepts: the gateway asks only for what it can read.
 #[tokio::test]
 async fn the_upstream_is_asked_for_what_can_be_read() {

@@ -304,3 +304,21 @@ async fn without_redis_it_has_this_gateways_numbers() {
     assert_eq!(budget(&report, "it")["limit"], 5);
     gateway.stop().await;
 }
+
+/// A client that one route exempts is charged by the others.
+#[tokio::test]
+async fn an_exemption_of_one_route_is_none_of_another() {
+    let upstream = Upstream::ok();
+    let limits = "  it: { fixed_window: { limit: 5, window: 31d } }";
+    let free = "  - { path: /free, upstream: UPSTREAM, limits: [it], exempt: [\"user_id:acme\"] }\n  - { path: /**";
+    let free = free.replace("UPSTREAM", &format!("\"{}\"", upstream.url()));
+    let yaml = yaml("store: memory\n", limits, "", &upstream).replace("  - { path: /**", &free);
+    let gateway = TestGateway::start(&yaml).await;
+    let client = Client::new(gateway.address);
+    ask(&client, "acme", "/free").await;
+    ask(&client, "acme", "/").await;
+    let report = budgets(&client, "acme").await;
+    assert_eq!(budget(&report, "it")["used"], 1);
+    assert_eq!(report["unlimited"], serde_json::json!([]));
+    gateway.stop().await;
+}

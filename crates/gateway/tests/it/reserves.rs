@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::kit::{LONG, exact, number, on_both_stores, one_limit};
 use crate::support::{GatewayProcess, TestGateway};
 
-const LIMIT: &str = "fixed_window: { limit: 1000000, window: 31d }, \
+const LIMIT: &str = "fixed_window: { limit: 5000000, window: 31d }, \
     cost: { response_json: used, reserve: { request_json: max_tokens, default: 2000, max: 100000 } }";
 const JSON: &str = "application/json";
 
@@ -87,20 +87,22 @@ async fn a_request_reserves_what_its_body_asks_for() {
         // No number: the default.
         (JSON, "{}".into(), 2_000),
         (JSON, String::new(), 2_000),
-        (JSON, "oops".into(), 2_000),
+        (JSON, "oops".into(), 100_000),
         (JSON, r#"{"max_tokens":"500"}"#.into(), 2_000),
         (JSON, r#"{"max_tokens":-500}"#.into(), 2_000),
         (JSON, r#"{"max_tokens":null}"#.into(), 2_000),
         (JSON, r#"{"max_tokens":{"a":500}}"#.into(), 2_000),
-        (JSON, r#"[{"max_tokens":500}]"#.into(), 2_000),
-        (JSON, padded(1 << 20), 2_000),
-        ("text/plain", r#"{"max_tokens":500}"#.into(), 2_000),
-        ("", r#"{"max_tokens":500}"#.into(), 2_000),
+        // What the gateway cannot read may ask for the most.
+        (JSON, r#"[{"max_tokens":500}]"#.into(), 100_000),
+        (JSON, "\u{feff}{\"max_tokens\":500}".into(), 100_000),
+        (JSON, padded(1 << 20), 100_000),
+        ("text/plain", r#"{"max_tokens":500}"#.into(), 100_000),
+        ("", r#"{"max_tokens":500}"#.into(), 100_000),
     ];
     on_both_stores(async |store| {
         let upstream = echo();
         let gateway = TestGateway::start(&one_limit(store, LIMIT, &upstream)).await;
-        let mut left = 1_000_000;
+        let mut left = 5_000_000;
         for client in [Client::new(gateway.address), Client::h2(gateway.address)] {
             for (content_type, body, expected) in &cases {
                 let start = &body[..body.len().min(60)];
@@ -112,7 +114,7 @@ async fn a_request_reserves_what_its_body_asks_for() {
             let zipped = Request::post("/").header("content-type", JSON);
             let zipped = zipped.header("content-encoding", "gzip");
             let answer = client.request(zipped.body(full("zipped")).unwrap()).await;
-            assert_eq!(reserved(&mut left, &answer), 2_000);
+            assert_eq!(reserved(&mut left, &answer), 100_000);
             for method in [Method::GET, Method::DELETE] {
                 let none = Request::builder()
                     .method(method)
@@ -134,7 +136,7 @@ async fn weights_headers_and_bytes_add_up() {
     for (reserve, header, body, expected) in [
         (weighed, None, json, 402),
         (weighed, None, r#"{"prompt":3}"#, 2),
-        (weighed, None, r#"{"promt":3}"#, 2_000),
+        (weighed, None, r#"{"other":3}"#, 2_000),
         ("request_header: x-max, default: 7", Some("30"), json, 30),
         ("request_header: x-max, default: 7", Some("many"), json, 7),
         ("request_header: x-max, default: 7", None, json, 7),
@@ -157,7 +159,7 @@ async fn weights_headers_and_bytes_add_up() {
         }
         let answer = client.request(request).await;
         assert_eq!(
-            reserved(&mut 1_000_000, &answer),
+            reserved(&mut 5_000_000, &answer),
             expected,
             "{reserve} {body}"
         );
@@ -165,14 +167,14 @@ async fn weights_headers_and_bytes_add_up() {
     }
 }
 
-/// A body of unknown length whose bytes count reserves the most units, unless it ends within the bytes that are read.
+/// A body of unknown length whose bytes count reserves the most units.
 #[tokio::test]
 async fn bytes_of_an_unknown_length_cost_the_most() {
     let limit = LIMIT.replace(
         "request_json: max_tokens, default: 2000",
         "request_bytes: 1, default: 5",
     );
-    for (length, expected) in [(1_000, 1_005), (80_000, 100_000)] {
+    for (length, expected) in [(1_000, 100_000), (80_000, 100_000)] {
         let upstream = echo();
         let gateway = TestGateway::start(&one_limit("store: memory\n", &limit, &upstream)).await;
         let (mut sender, body) = channel();
@@ -187,7 +189,7 @@ async fn bytes_of_an_unknown_length_cost_the_most() {
         });
         let answer = Client::new(gateway.address).request(request).await;
         sending.await.unwrap();
-        assert_eq!(reserved(&mut 1_000_000, &answer), expected);
+        assert_eq!(reserved(&mut 5_000_000, &answer), expected);
         assert_eq!(answer.body.len(), length);
         gateway.stop().await;
     }
@@ -247,7 +249,7 @@ async fn a_request_goes_on_when_its_number_was_read() {
 #[tokio::test]
 async fn a_refused_request_leaves_no_rest_behind() {
     let upstream = echo();
-    let limit = LIMIT.replace("limit: 1000000", "limit: 100000");
+    let limit = LIMIT.replace("limit: 5000000", "limit: 100000");
     let gateway = TestGateway::start(&one_limit("store: memory\n", &limit, &upstream)).await;
     let mut raw = RawClient::connect(gateway.address).await;
     let smuggled = "GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -326,7 +328,7 @@ async fn a_hundred_calls_at_once_never_hold_more_than_the_budget() {
         }
     });
     let limit = LIMIT
-        .replace("limit: 1000000", "limit: 1000")
+        .replace("limit: 5000000", "limit: 1000")
         .replace("max: 100000", "max: 1000");
     let limit = limit.replace("default: 2000", "default: 1000");
     let yaml = one_limit(&exact(&redis), &limit, &upstream);
@@ -361,4 +363,21 @@ async fn a_hundred_calls_at_once_never_hold_more_than_the_budget() {
         admitted += 1;
     }
     assert_eq!(admitted, (left - 100) / 60 + 1);
+}
+
+/// A request that is refused in any case, or whose body is too large, is not asked for its body.
+#[tokio::test]
+async fn a_body_that_does_not_matter_is_not_read() {
+    let upstream = echo();
+    let yaml = one_limit("store: memory\n", LIMIT, &upstream);
+    for (more, status) in [("deny: [127.0.0.1]\n", 403), ("max_body: 10\n", 413)] {
+        let gateway = TestGateway::start(&format!("{more}{yaml}")).await;
+        let mut raw = RawClient::connect(gateway.address).await;
+        let head = "POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 20\r\n";
+        let head = format!("{head}content-type: {JSON}\r\n\r\n");
+        raw.send(head).await.unwrap();
+        assert_eq!(raw.response(LONG).await.unwrap().status(), status);
+        gateway.stop().await;
+    }
+    assert_eq!(upstream.count(), 0);
 }
