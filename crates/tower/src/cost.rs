@@ -81,15 +81,6 @@ impl Cost {
         }
     }
 
-    /// Returns the most units to charge before the answer comes. `None` if a header of a trusted proxy determines the units.
-    pub const fn most_at_first(&self) -> Option<u64> {
-        match self {
-            Self::Fixed(cost) => Some(*cost),
-            Self::Answer { reserve, .. } | Self::Body { reserve, .. } => Some(reserve.most()),
-            Self::Header { .. } => None,
-        }
-    }
-
     /// Returns the units that the request reserves. `None` if the answer does not determine the cost.
     pub const fn reserve(&self) -> Option<&Reserve> {
         match self {

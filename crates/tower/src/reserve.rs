@@ -46,14 +46,6 @@ impl Reserve {
         }
     }
 
-    /// Returns the most units that a request reserves.
-    pub const fn most(&self) -> u64 {
-        match self {
-            Self::Fixed(units) => *units,
-            Self::Request(reserve) => reserve.max,
-        }
-    }
-
     /// Returns the header that determines the units. `None` if no header does.
     pub(crate) const fn header(&self) -> Option<&HeaderName> {
         match self {

@@ -117,10 +117,10 @@ fn read_cost(
     }
 }
 
-/// Refuses a cost that never fits the quota. Does not check costs from a request header, because they differ between requests.
+/// Refuses a cost that never fits the quota. Does not check costs from a request, because they differ between requests.
 pub(crate) fn fits(check: &mut Check<'_>, cost: &Cost, quota: &Quota, place: Option<Place>) {
     let capacity = quota.capacity();
-    if let Some(cost) = cost.most_at_first()
+    if let Some(cost) = cost.at_first()
         && cost > capacity
     {
         check.refuse(Problem::new(

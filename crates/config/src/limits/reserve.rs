@@ -32,7 +32,7 @@ pub(crate) struct WrittenReserve {
     pub(crate) max: Scalar<Count>,
 }
 
-/// Reads the units to reserve, and the place of the largest number of units.
+/// Reads the units to reserve, and the place of the number of units that must fit.
 pub(super) fn read_reserve(
     check: &mut Check<'_>,
     written: &SingleOr<Count, WrittenReserve>,
@@ -77,7 +77,7 @@ pub(super) fn read_reserve(
         default: units,
         max: most,
     };
-    Some((Reserve::Request(Box::new(reserve)), max.place))
+    Some((Reserve::Request(Box::new(reserve)), default.place))
 }
 
 /// Reads a value that may be left out. `None` if the value is written and not valid.

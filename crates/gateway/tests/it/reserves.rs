@@ -381,3 +381,25 @@ async fn a_body_that_does_not_matter_is_not_read() {
     }
     assert_eq!(upstream.count(), 0);
 }
+
+/// A request that may cost more than the limit ever admits is never admitted, also if its body hides the number.
+#[tokio::test]
+async fn a_request_that_may_cost_more_than_the_limit_is_refused() {
+    let limit = LIMIT.replace("limit: 5000000", "limit: 3000");
+    on_both_stores(async |store| {
+        let upstream = echo();
+        let gateway = TestGateway::start(&one_limit(store, &limit, &upstream)).await;
+        let client = Client::new(gateway.address);
+        for (content_type, units) in [(JSON, 3_001), ("text/plain", 1)] {
+            let body = format!("{{\"max_tokens\":{units}}}");
+            let answer = client.request(post(content_type, body)).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+            assert!(answer.text().contains("cost_exceeds_limit"));
+        }
+        let answer = client.request(post(JSON, r#"{"max_tokens":3000}"#)).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        assert_eq!(upstream.count(), 1);
+        gateway.stop().await;
+    })
+    .await;
+}
