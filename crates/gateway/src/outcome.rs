@@ -34,3 +34,9 @@ pub(crate) fn split<B>(mut response: Response<B>) -> (Response<B>, Answered) {
     let answered = response.extensions_mut().remove();
     (response, answered.unwrap_or_default())
 }
+
+/// Records the outcome in an answer.
+pub(crate) fn note<B>(response: &mut Response<B>, outcome: ForwardOutcome) {
+    let extensions = response.extensions_mut();
+    extensions.get_or_insert_default::<Answered>().forwarded = outcome;
+}

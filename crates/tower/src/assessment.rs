@@ -78,13 +78,13 @@ fn assess_caller<B>(
     let is_preflight = || RequestContext::of(request).is_preflight;
     let access = admit(policy, overrides, &mut caller, is_preflight);
     // `push` is cheaper than `collect`.
-    let reserves = RequestContext::of(request).reserves.as_deref();
+    let reserves = RequestContext::of(request).reserves.as_ref();
     let mut charges = PerCharge::<Assessed>::new();
     for (index, rule) in policy.rules.iter().enumerate() {
         let front = charges.last().map(|front| &front.key);
         charges.push(Assessed {
             key: hasher.key_behind(front, rule, policy, &caller, request),
-            cost: match reserves.and_then(|units| units[index]) {
+            cost: match reserves.and_then(|reserves| reserves.units(index)) {
                 Some(units) => units,
                 None => rule.cost.of(request.headers(), trusted),
             },

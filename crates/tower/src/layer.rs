@@ -23,7 +23,9 @@ use crate::in_flight::Reservation;
 use crate::question::{Judged, Question};
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
-use crate::{Answered, Decided, Hasher, Overrides, Policy, RequestContext, Rule, WaitQueues};
+use crate::{
+    Answered, Decided, Hasher, Overrides, Policy, RequestContext, ReserveReader, Rule, WaitQueues,
+};
 use tidegate_identity::{Caller, Clients};
 
 /// Makes [`RateLimit`] services for one route.
@@ -162,10 +164,22 @@ impl RateLimitLayer {
         self.0.look(question, within).await
     }
 
-    /// Whether the layer refuses the request before it names the client. Charges no unit.
-    pub fn refuses_early<B>(&self, request: &Request<B>) -> bool {
-        let decided = self.0.early(request);
-        decided.is_some_and(|decided| decided.refusal(&self.0.policy.answers).is_some())
+    /// Returns a reader for the beginning of a request's body, which determines the units that the request reserves. `None` if the body does
+    /// not determine them, or if the layer refuses the request whatever its body is.
+    pub fn reserve_reader<B>(&self, request: &Request<B>) -> Option<ReserveReader> {
+        let Enforced {
+            policy,
+            clients,
+            wait_queues,
+            ..
+        } = &*self.0;
+        if self.0.early(request).is_some() {
+            return None;
+        }
+        let peer = RequestContext::of(request).peer;
+        ReserveReader::of(policy, request, || {
+            wait_queues.keep_body(clients.address(peer, request.headers()))
+        })
     }
 
     /// Returns the answer to a request with this decision if the request may not pass.

@@ -8,6 +8,7 @@ use tidegate_usage::{BodyReader, WeightedPath};
 
 use crate::body_costs::only;
 use crate::reserve::{ReadBody, RequestReserve};
+use crate::shares::Permit;
 use crate::{Policy, Rule};
 
 /// The most bytes of a request's body that are read before the decision.
@@ -17,30 +18,51 @@ pub const READ_AHEAD: usize = 64 << 10;
 #[derive(Debug)]
 pub struct ReserveReader {
     rules: Arc<[Rule]>,
-    /// `None` if the body is not JSON, or is compressed.
+    /// `None` if the body is not JSON or is compressed, or if too many bodies are kept.
     reader: Option<BodyReader>,
     /// The length of the body, if its head has the length.
     length: Option<u64>,
     read: u64,
+    permit: Option<Permit>,
 }
 
-/// The units that a request reserves, in the order of the rules of its policy. `None` if the body does not determine them.
-pub type Reserves = Box<[Option<u64>]>;
+/// The units that a request reserves by its body.
+#[derive(Clone, Debug)]
+pub struct Reserves {
+    /// The units in the order of the rules of the policy. `None` if the body does not determine them.
+    units: Arc<[Option<u64>]>,
+    /// The permit to keep the beginning of the body.
+    _permit: Option<Arc<Permit>>,
+}
+
+impl Reserves {
+    /// Returns the units under the rule with this index. `None` if the body does not determine them.
+    pub(crate) fn units(&self, rule: usize) -> Option<u64> {
+        self.units.get(rule).copied().flatten()
+    }
+}
 
 impl ReserveReader {
-    /// Makes a reader for a request's body. `None` if no rule needs the body.
-    pub fn of<B>(policy: &Policy, request: &Request<B>) -> Option<Self> {
+    /// Makes a reader for a request's body. `None` if no rule needs the body. `keep` takes a permit to keep the beginning of the body: without
+    /// one, the body is not read.
+    pub(crate) fn of<B>(
+        policy: &Policy,
+        request: &Request<B>,
+        keep: impl FnOnce() -> Option<Permit>,
+    ) -> Option<Self> {
         let asking = || policy.rules.iter().filter_map(in_body);
         asking().next()?;
         let headers = request.headers();
         let paths = asking().flat_map(|reserve| reserve.numbers.iter().cloned());
         let paths: Vec<WeightedPath> = paths.collect();
         let length = only(headers, CONTENT_LENGTH).and_then(|text| text.parse().ok());
+        let permit = keep();
         Some(Self {
-            reader: reader(headers, paths),
+            reader: reader(headers, paths).filter(|_| permit.is_some()),
             length,
             rules: policy.rules.clone(),
             read: 0,
+            permit,
         })
     }
 
@@ -61,7 +83,7 @@ impl ReserveReader {
     }
 
     /// Returns the units to reserve. `has_ended` is true if the whole body was read.
-    pub fn reserves(&self, headers: &HeaderMap, has_ended: bool) -> Reserves {
+    pub fn reserves(self, headers: &HeaderMap, has_ended: bool) -> Reserves {
         let reader = self.reader.as_ref();
         let has_all = reader.is_some_and(BodyReader::has_all);
         let is_json = reader.is_some_and(|reader| !reader.is_failed());
@@ -79,7 +101,10 @@ impl ReserveReader {
             };
             Some(reserve.units(headers, &body))
         });
-        units.collect()
+        Reserves {
+            units: units.collect(),
+            _permit: self.permit.map(Arc::new),
+        }
     }
 }
 

@@ -38,6 +38,8 @@ const HEAD_BYTES: usize = 2 << 10;
 
 /// The most exchanges of one gateway that continue after their clients have left.
 pub const MAX_ABANDONED: usize = 4_096;
+/// The most requests whose body's beginning is kept before they are forwarded. Each keeps 64 KB and one read at most.
+pub(crate) const MAX_BODIES: usize = 1_024;
 
 const SHARDS: usize = 64;
 
@@ -93,6 +95,7 @@ struct Shared {
     next: AtomicU64,
     permits: Arc<Shares>,
     abandoned: Arc<Shares>,
+    bodies: Arc<Shares>,
     retries: Retries,
 }
 
@@ -148,6 +151,7 @@ impl Default for WaitQueues {
             next: AtomicU64::new(0),
             permits: Shares::new(MAX_WAITING),
             abandoned: Shares::new(MAX_ABANDONED),
+            bodies: Shares::new(MAX_BODIES),
             retries: Retries::default(),
         }))
     }
@@ -167,6 +171,12 @@ impl WaitQueues {
     /// Takes a permit for an exchange whose client has left. `None` if too many such exchanges run, in total or for this address.
     pub(crate) fn abandon(&self, address: IpAddr) -> Option<Permit> {
         self.0.abandoned.take(address, 1)
+    }
+
+    /// Takes a permit to keep the beginning of a request's body until the request is forwarded. `None` if too many requests have such a
+    /// permit, in total or for this address.
+    pub(crate) fn keep_body(&self, address: IpAddr) -> Option<Permit> {
+        self.0.bodies.take(address, 1)
     }
 
     /// Returns the schedule of the store calls that heads of wait queues make while they wait for holds.

@@ -9,6 +9,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use tidegate_logs::{Entry, Field, Reader};
+use tidegate_telemetry::{RequestOutcome, log};
 
 use super::Failure;
 use crate::remote::{plain, print};
@@ -108,7 +109,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 fn eprint(text: &str) {
-    tidegate_telemetry::log::last_words(text.to_owned());
+    log::last_words(text.to_owned());
 }
 
 impl Usage {
@@ -168,19 +169,13 @@ impl Column {
 
 /// Whether the request was refused, so that no limit was charged.
 fn is_refused(entry: &Entry<'_>) -> bool {
-    const REFUSED: [&[u8]; 6] = [
-        b"limited",
-        b"dropped",
-        b"denied",
-        b"unavailable",
-        b"rejected",
-        b"shed",
-    ];
-    match entry.text(Field::Outcome) {
-        Some(outcome) => REFUSED.contains(&&*outcome.bytes()),
+    let Some(outcome) = entry.text(Field::Outcome) else {
         // The log of another program has no outcome.
-        None => entry.status() == Some(429),
-    }
+        return entry.status() == Some(429);
+    };
+    let mut all = RequestOutcome::ALL.into_iter();
+    let outcome = all.find(|it| it.label().as_bytes() == &*outcome.bytes());
+    outcome.is_some_and(RequestOutcome::is_refusal)
 }
 
 fn date(entry: &Entry<'_>) -> Option<Date> {

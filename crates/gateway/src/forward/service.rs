@@ -22,7 +22,7 @@ use super::request_body::{self, BodyBounds};
 use super::sticky::{self, Preference};
 use super::upgrade::Upgrade;
 use crate::body::{Body, ReadAhead, UpstreamBody};
-use crate::outcome::{Answered, ForwardOutcome};
+use crate::outcome::{ForwardOutcome, note};
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::{cors, grpc};
@@ -326,13 +326,6 @@ impl Forwarding {
             .zip(self.settings.max_body)
             .is_some_and(|(length, most)| length > most)
     }
-}
-
-/// Records the outcome in an answer.
-fn note(response: &mut Response<Body>, outcome: ForwardOutcome) {
-    let extensions = response.extensions_mut();
-    let answered = extensions.get_or_insert_default::<Answered>();
-    answered.forwarded = outcome;
 }
 
 /// Whether the client's request came over TLS, to the gateway or to a trusted proxy.

@@ -11,7 +11,7 @@ use tower::{Service, service_fn};
 
 use crate::body::Body;
 use crate::budgets::Budgets;
-use crate::outcome::{Answered, ForwardOutcome};
+use crate::outcome::{ForwardOutcome, note};
 use crate::request::cors;
 
 /// Returns the service that answers an admitted request with the budgets of its client.
@@ -27,9 +27,11 @@ pub(super) fn own_budgets(
 
 async fn answer(budgets: &Budgets, request: Request<ClientBody>) -> Response<Body> {
     if RequestContext::of(&request).is_preflight {
-        return noted(cors::answered(), ForwardOutcome::Preflight);
+        let mut response = cors::answered();
+        note(&mut response, ForwardOutcome::Preflight);
+        return response;
     }
-    // The body is not read, and its type is not `Sync`, which a reference across a wait would need.
+    // The body is not read. Without it, a reference to the request may be kept while the store answers.
     let request = request.map(drop);
     let report = budgets.of_caller(&request).await;
     // The report has texts and numbers alone, so it can always be written.
@@ -38,12 +40,6 @@ async fn answer(budgets: &Budgets, request: Request<ClientBody>) -> Response<Bod
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    noted(response, ForwardOutcome::Served)
-}
-
-/// Records the outcome in an answer.
-fn noted(mut response: Response<Body>, outcome: ForwardOutcome) -> Response<Body> {
-    let extensions = response.extensions_mut();
-    extensions.get_or_insert_default::<Answered>().forwarded = outcome;
+    note(&mut response, ForwardOutcome::Served);
     response
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 use http_body::Body as _;
 use tidegate_server::ClientBody;
-use tidegate_tower::{READ_AHEAD, RequestContext, ReserveReader};
+use tidegate_tower::{READ_AHEAD, RequestContext};
 
 use super::{AnswerSource, Route};
 
@@ -13,7 +13,7 @@ use super::{AnswerSource, Route};
 const READ_AHEAD_TIME: Duration = Duration::from_secs(5);
 
 /// Reads the units that a request reserves from the beginning of its body. A client that sends slowly waits no longer than
-/// [`READ_AHEAD_TIME`] for its decision: then the units for a body without the number are reserved.
+/// [`READ_AHEAD_TIME`] for its decision: then the most units are reserved.
 pub(super) async fn read_reserves(
     route: &Route,
     mut request: Request<ClientBody>,
@@ -24,10 +24,10 @@ pub(super) async fn read_reserves(
         AnswerSource::Budgets(_) => false,
     };
     let is_preflight = RequestContext::of(&request).is_preflight;
-    if is_preflight || is_too_large || route.limits.refuses_early(&request) {
+    if is_preflight || is_too_large {
         return request;
     }
-    let Some(mut reader) = ReserveReader::of(route.limits.policy(), &request) else {
+    let Some(mut reader) = route.limits.reserve_reader(&request) else {
         return request;
     };
     let body = request.body_mut();

@@ -321,4 +321,10 @@ async fn an_exemption_of_one_route_is_none_of_another() {
     assert_eq!(budget(&report, "it")["used"], 1);
     assert_eq!(report["unlimited"], serde_json::json!([]));
     gateway.stop().await;
+    let yaml = format!("exempt: [\"user_id:acme\"]\n{yaml}");
+    let gateway = TestGateway::start(&yaml).await;
+    let report = budgets(&Client::new(gateway.address), "acme").await;
+    assert_eq!(report["budgets"], serde_json::json!([]));
+    assert_eq!(report["unlimited"], serde_json::json!(["it"]));
+    gateway.stop().await;
 }
