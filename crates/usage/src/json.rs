@@ -1,4 +1,4 @@
-//! Finds the number at a path in JSON that arrives in parts.
+//! Finds the number or the text at a path in JSON that arrives in parts.
 //!
 //! Only the objects on the path are read key by key. In all other values the scanner tracks only the depth and the bounds of strings. So
 //! any depth of nesting needs only a counter.
@@ -6,12 +6,15 @@
 use memchr::memchr2;
 
 use crate::number::Number;
-use crate::weight::WeightedPath;
+use crate::path::JsonPath;
+use crate::text::Text;
+use crate::weight::{Weight, WeightedPath};
 
-/// A reader of consecutive documents, which returns the largest number at the path.
+/// A reader of consecutive documents, which returns the largest number or the text at the path.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    weighted: WeightedPath,
+    path: JsonPath,
+    value: Value,
     state: State,
     /// The number of open objects on the path.
     open: usize,
@@ -19,9 +22,18 @@ pub(crate) struct Scanner {
     matched: Option<usize>,
     /// The number of open objects and arrays in a skipped value.
     depth: u64,
-    number: Number,
-    /// The largest number so far times its weight, in thousandths.
-    maximum: Option<u64>,
+}
+
+/// The value at the path, as far as it was read.
+#[derive(Debug)]
+enum Value {
+    Number {
+        weight: Weight,
+        number: Number,
+        /// The largest number so far times its weight, in thousandths.
+        maximum: Option<u64>,
+    },
+    Text(Text),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +52,10 @@ enum State {
     Colon,
     Value,
     Number,
+    /// In the string at the path.
+    Wanted,
+    /// After a backslash in the string at the path.
+    WantedEscape,
     /// In a skipped number, `true`, `false` or `null`.
     Literal,
     /// In a skipped string.
@@ -55,22 +71,56 @@ enum State {
 }
 
 impl Scanner {
-    pub(crate) const fn new(weighted: WeightedPath) -> Self {
+    /// Makes a reader of the largest number at this path.
+    pub(crate) fn number(weighted: WeightedPath) -> Self {
+        let WeightedPath { path, weight } = weighted;
+        let value = Value::Number {
+            weight,
+            number: Number::NONE,
+            maximum: None,
+        };
+        Self::new(path, value)
+    }
+
+    /// Makes a reader of the text at this path.
+    pub(crate) const fn text(path: JsonPath) -> Self {
+        Self::new(path, Value::Text(Text::NONE))
+    }
+
+    const fn new(path: JsonPath, value: Value) -> Self {
         Self {
-            weighted,
+            path,
+            value,
             state: State::Document,
             open: 0,
             matched: None,
             depth: 0,
-            number: Number::NONE,
-            maximum: None,
         }
     }
 
     /// Returns the largest number at the path so far, times its weight, in thousandths, rounded up. `None` if there was no number of 0 or
     /// more.
     pub(crate) const fn maximum(&self) -> Option<u64> {
-        self.maximum
+        match &self.value {
+            Value::Number { maximum, .. } => *maximum,
+            Value::Text(_) => None,
+        }
+    }
+
+    /// Returns the text at the path. `None` if there was no text, or if there were different ones.
+    pub(crate) fn found_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => text.get(),
+            Value::Number { .. } => None,
+        }
+    }
+
+    /// Whether there was a number or a text at the path.
+    pub(crate) const fn has_value(&self) -> bool {
+        match &self.value {
+            Value::Number { maximum, .. } => maximum.is_some(),
+            Value::Text(text) => text.was_read(),
+        }
     }
 
     /// Whether the text is not JSON, so that the rest of the document is not read.
@@ -90,7 +140,7 @@ impl Scanner {
         while let Some((&byte, after)) = rest.split_first() {
             rest = match self.state {
                 State::Failed => return,
-                State::Text => self.text(rest),
+                State::Text => self.skip_text(rest),
                 State::Skip => self.skip(rest),
                 _ => match self.step(byte) {
                     true => after,
@@ -101,7 +151,7 @@ impl Scanner {
     }
 
     /// Skips the rest of a string, up to its end or an escape.
-    fn text<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
+    fn skip_text<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
         let Some(at) = memchr2(b'"', b'\\', part) else {
             return &[];
         };
@@ -141,12 +191,16 @@ impl Scanner {
         let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         self.state = match (self.state, byte) {
             (State::Number, _) => {
-                if self.number.read(byte) {
+                if let Value::Number { number, .. } = &mut self.value
+                    && number.read(byte)
+                {
                     return true;
                 }
                 self.end_number(byte);
                 return false;
             }
+            (State::Wanted, b'\\') => State::WantedEscape,
+            (State::Wanted | State::WantedEscape, _) => self.wanted(byte),
             (State::Key, b'"') => {
                 self.matched = self.matched.filter(|at| *at == self.name().len());
                 State::Colon
@@ -191,7 +245,7 @@ impl Scanner {
 
     /// Returns the name on the path that a key of the innermost open object must equal.
     fn name(&self) -> &[u8] {
-        let name = self.weighted.path.names().get(self.open.saturating_sub(1));
+        let name = self.path.names().get(self.open.saturating_sub(1));
         name.map_or(&[], |name| name.as_bytes())
     }
 
@@ -221,13 +275,23 @@ impl Scanner {
     /// Processes the first byte of a value.
     fn value(&mut self, byte: u8) -> State {
         let is_matched = self.matched.is_some();
-        let is_last = self.open == self.weighted.path.names().len();
+        let is_last = self.open == self.path.names().len();
         match byte {
-            b'-' | b'0'..=b'9' if is_matched && is_last => {
-                self.number = Number::NONE;
-                self.number.read(byte);
-                State::Number
-            }
+            b'-' | b'0'..=b'9' if is_matched && is_last => match &mut self.value {
+                Value::Number { number, .. } => {
+                    *number = Number::NONE;
+                    number.read(byte);
+                    State::Number
+                }
+                Value::Text(_) => State::Literal,
+            },
+            b'"' if is_matched && is_last => match &mut self.value {
+                Value::Text(text) => {
+                    text.begin();
+                    State::Wanted
+                }
+                Value::Number { .. } => State::Text,
+            },
             b'{' if is_matched && !is_last => {
                 self.open += 1;
                 State::FirstKey
@@ -242,16 +306,38 @@ impl Scanner {
         }
     }
 
+    /// Processes a byte of the string at the path.
+    fn wanted(&mut self, byte: u8) -> State {
+        let Value::Text(text) = &mut self.value else {
+            return State::Failed;
+        };
+        match (self.state, byte) {
+            (State::Wanted, b'"') => {
+                text.end();
+                return State::After;
+            }
+            (State::Wanted, _) => text.add(byte),
+            // A name that is written with the number of a character is not worth a decoder.
+            (_, b'u') => text.spoil(),
+            _ => text.add(escaped(byte)),
+        }
+        State::Wanted
+    }
+
     /// Ends the number at the path. `byte` is the first byte after it.
     fn end_number(&mut self, byte: u8) {
         let may_follow = matches!(byte, b',' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
-        self.state = match may_follow && self.number.is_complete() {
-            true => State::After,
-            false => State::Failed,
-        };
-        if self.state == State::After {
-            let weight = self.weighted.weight.thousandths();
-            self.maximum = self.maximum.max(self.number.times(weight));
+        self.state = State::Failed;
+        if let Value::Number {
+            weight,
+            number,
+            maximum,
+        } = &mut self.value
+            && may_follow
+            && number.is_complete()
+        {
+            *maximum = (*maximum).max(number.times(weight.thousandths()));
+            self.state = State::After;
         }
     }
 }

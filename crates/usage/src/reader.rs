@@ -1,4 +1,4 @@
-//! Reads the body of an answer as it passes.
+//! Reads a body as it passes.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::events::{Events, Piece};
 use crate::gzip::Gunzip;
 use crate::json::Scanner;
+use crate::path::JsonPath;
 use crate::weight::WeightedPath;
 
 /// The number of decompressed bytes after which [`BodyReader::read_step`] returns.
@@ -13,7 +14,7 @@ const STEP: u64 = 256 << 10;
 /// The number of compressed bytes between two checks of `STEP`. This number of bytes expands to about 500 KiB at most.
 const SLICE: usize = 512;
 
-/// A reader of the numbers at given paths in a body.
+/// A reader of the numbers and texts at given paths in a body.
 ///
 /// ```
 /// use tidegate_usage::{BodyReader, JsonPath};
@@ -28,7 +29,7 @@ const SLICE: usize = 512;
 /// ```
 pub struct BodyReader {
     gunzip: Option<Gunzip>,
-    text: Text,
+    text: Decompressed,
 }
 
 /// The reason why a body is not read.
@@ -43,10 +44,13 @@ pub enum Unreadable {
 }
 
 /// The scanners of a body's decompressed text.
-struct Text {
+struct Decompressed {
     /// `None` if the body is JSON and not an event stream.
     events: Option<Events>,
-    scanners: Box<[Scanner]>,
+    /// The scanners for numbers, then the scanners for texts.
+    scanners: Vec<Scanner>,
+    /// The number of scanners for numbers.
+    numbers: usize,
 }
 
 impl BodyReader {
@@ -68,10 +72,24 @@ impl BodyReader {
             return Err(Unreadable::ContentEncoding);
         }
         let gunzip = is_gzip.then(Gunzip::new);
-        let scanners = paths.into_iter().map(|path| Scanner::new(path.into()));
-        let scanners = scanners.collect();
-        let text = Text { events, scanners };
+        let scanners = paths.into_iter().map(|path| Scanner::number(path.into()));
+        let scanners: Vec<_> = scanners.collect();
+        let numbers = scanners.len();
+        let text = Decompressed {
+            events,
+            scanners,
+            numbers,
+        };
         Ok(Self { gunzip, text })
+    }
+
+    /// Reads the texts at these paths, too. Must be called before the first part of the body is read.
+    #[must_use]
+    pub fn with_texts(mut self, paths: impl IntoIterator<Item = JsonPath>) -> Self {
+        self.text
+            .scanners
+            .extend(paths.into_iter().map(Scanner::text));
+        self
     }
 
     /// Reads the next part of the body.
@@ -114,10 +132,16 @@ impl BodyReader {
         numbers.reduce(u64::saturating_add)
     }
 
-    /// Whether there was a number at each path.
+    /// Returns the text at the path with this index. `None` if there was no text, if there were different texts, or if a text has more than
+    /// 128 bytes or an escape such as `\u0041`.
+    pub fn text(&self, path: usize) -> Option<&str> {
+        let scanner = self.text.scanners.get(self.text.numbers + path)?;
+        scanner.found_text()
+    }
+
+    /// Whether there was a number or a text at each path.
     pub fn has_all(&self) -> bool {
-        let mut scanners = self.text.scanners.iter();
-        scanners.all(|scanner| scanner.maximum().is_some())
+        self.text.scanners.iter().all(Scanner::has_value)
     }
 
     /// Whether the text is not JSON, so that the rest of the document is not read.
@@ -131,7 +155,7 @@ impl BodyReader {
     }
 }
 
-impl Text {
+impl Decompressed {
     fn read(&mut self, part: &[u8]) {
         let scanners = &mut self.scanners;
         let Some(events) = &mut self.events else {

@@ -3,7 +3,7 @@ use crate::{JsonPath, Weight};
 
 fn scanner(path: &str) -> Scanner {
     let path: JsonPath = path.parse().unwrap();
-    Scanner::new(path.into())
+    Scanner::number(path.into())
 }
 
 fn maximum(scanner: &Scanner) -> Option<u64> {
@@ -122,7 +122,7 @@ fn a_number_counts_by_its_weight_to_the_thousandth() {
     ] {
         let path = "a".parse().unwrap();
         let weight: Weight = weight.parse().unwrap();
-        let mut scanner = Scanner::new(WeightedPath { path, weight });
+        let mut scanner = Scanner::number(WeightedPath { path, weight });
         scanner.read(format!("{{\"a\":{number}}}").as_bytes());
         assert_eq!(scanner.maximum(), thousandths, "{number} by {weight}");
     }
@@ -160,4 +160,58 @@ fn any_depth_needs_no_memory() {
     );
     assert_eq!(number_in("a.a", &format!("{open}1{close}")), None);
     assert!(size_of::<Scanner>() <= 128);
+}
+
+fn text_in(text: &str) -> (bool, Option<String>) {
+    let path = || Scanner::text("a.model".parse().unwrap());
+    let (mut whole, mut parted) = (path(), path());
+    whole.read(text.as_bytes());
+    text.bytes().for_each(|byte| parted.read(&[byte]));
+    let found = |it: &Scanner| (it.has_value(), it.found_text().map(String::from));
+    assert_eq!(found(&parted), found(&whole), "byte by byte: {text}");
+    found(&whole)
+}
+
+#[test]
+fn the_text_at_the_path_is_found() {
+    let longest = "x".repeat(128);
+    for (text, expected) in [
+        (r#"{"model":"b","a":{"x":1,"model":"large-2","y":"}"}}"#, "large-2"),
+        (r#"{"a":{"model":"meta\/large"}}"#, "meta/large"),
+        (r#"{"a":{"model":""}}"#, ""),
+        (r#"{"a":{"model":"größer"}}"#, "größer"),
+        (r#"{"a":{"model":"m"}} {"a":{"model":"m"}}"#, "m"),
+        (r#"{"a":{"model":null}}{"a":{"model":"m"}}"#, "m"),
+        (&format!(r#"{{"a":{{"model":"{longest}"}}}}"#), &longest),
+        // What follows is not JSON, but the text was read before it.
+        (r#"{"a":{"model":"m"}}]"#, "m"),
+    ] {
+        assert_eq!(text_in(text), (true, Some(expected.into())), "{text}");
+    }
+    for text in [
+        r#"{"model":"m"}"#,
+        r#"{"a":{"model":7}}"#,
+        r#"{"a":{"model":null,"other":"m"}}"#,
+        r#"{"a":{"model":["m"]}}"#,
+        r#"{"a":{"model":{"model":"m"}}}"#,
+        r#"{"a":{"model":"m"#,
+        r#"{"a":{"model":"m\"#,
+        "",
+    ] {
+        assert_eq!(text_in(text), (false, None), "{text}");
+    }
+}
+
+#[test]
+fn a_text_that_is_not_clear_is_none() {
+    for text in [
+        r#"{"a":{"model":"small","model":"large"}}"#,
+        r#"{"a":{"model":"small"}}{"a":{"model":"large"}}"#,
+        r#"{"a":{"model":"sm\u0061ll"}}"#,
+        &format!(r#"{{"a":{{"model":"{}"}}}}"#, "x".repeat(129)),
+        &format!(r#"{{"a":{{"model":"{}"}}}}"#, "x".repeat(1_000_000)),
+    ] {
+        let beginning: String = text.chars().take(60).collect();
+        assert_eq!(text_in(text), (true, None), "{beginning}");
+    }
 }
