@@ -155,6 +155,7 @@ fn rule_lack(rule: &Rule, fields: &Fields, has_host: bool) -> Option<Lack> {
         Per::Cookie(_) => missing(fields.has_header(COOKIE.as_str()), "request header cookie"),
         Per::Query(_) => missing(fields.has(Field::Query), "query"),
         Per::Descriptor(_) => missing(false, "descriptor"),
+        Per::Json(_) => missing(false, "body of the request"),
         _ => None,
     });
     let holds = rule.limit.lease().is_some();

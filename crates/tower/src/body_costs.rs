@@ -7,9 +7,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use tidegate_core::MAX_EXACT;
 use tidegate_store::Limit;
-use tidegate_usage::{BodyReader, WeightedPath};
+use tidegate_usage::{BodyReader, JsonPath, Weight, WeightedPath};
 
-use crate::{Cost, Rule};
+use crate::reserve::units_at;
+use crate::{Cost, RequestTexts, Rule};
 
 /// The result of reading a request's cost from the body of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,10 @@ pub(crate) struct BodyCosts {
     reader: BodyReader,
     /// The limits whose cost is in the body, in the order of the reader's paths.
     limits: Box<[(Arc<Limit>, Cost)]>,
+    /// The paths to the names of models, in the reader's order.
+    models: Vec<JsonPath>,
+    /// The texts in the request's body.
+    texts: RequestTexts,
     /// Whether the answer is successful, and may have a body.
     has_success: bool,
 }
@@ -46,7 +51,7 @@ pub(crate) struct BodyCosts {
 impl BodyCosts {
     /// Prepares to read the costs in this answer's body. If there are no costs to read, returns the reason.
     pub(crate) fn of<B>(
-        rules: &[Rule],
+        (rules, texts): (&[Rule], RequestTexts),
         answer: &Response<B>,
         has_success: bool,
     ) -> Result<Self, BodyCost> {
@@ -58,9 +63,18 @@ impl BodyCosts {
             return Err(BodyCost::NotAsked);
         }
         let paths = asking().flat_map(|(_, numbers)| numbers.iter().cloned());
+        let mut models: Vec<JsonPath> = Vec::new();
+        for prices in asking().filter_map(|(rule, _)| rule.cost.prices()) {
+            if !models.contains(&prices.path) {
+                models.push(prices.path.clone());
+            }
+        }
         let reader = reader(answer.status(), answer.headers(), paths);
+        let reader = reader.ok_or(BodyCost::Unreadable)?;
         Ok(Self {
-            reader: reader.ok_or(BodyCost::Unreadable)?,
+            reader: reader.with_texts(models.iter().cloned()),
+            models,
+            texts,
             limits: asking()
                 .map(|(rule, _)| (rule.limit.clone(), rule.cost.clone()))
                 .collect(),
@@ -77,7 +91,19 @@ impl BodyCosts {
     /// that were read.
     pub(crate) fn used(&self, limit: &Limit) -> Option<u64> {
         let thousandths = self.reader.sum(self.paths(limit)?)?;
-        Some(thousandths.div_ceil(1_000).min(MAX_EXACT))
+        Some(units_at(self.price(limit), thousandths).min(MAX_EXACT))
+    }
+
+    /// Returns the price of the request under this limit. The model in the answer counts before the model in the request, because the client
+    /// cannot choose the answer.
+    fn price(&self, limit: &Limit) -> Weight {
+        let cost = self.position(limit).and_then(|at| self.limits.get(at));
+        let Some(prices) = cost.and_then(|(_, cost)| cost.prices()) else {
+            return Weight::ONE;
+        };
+        let index = self.models.iter().position(|path| *path == prices.path);
+        let answered = index.and_then(|index| self.reader.text(index));
+        prices.of(&[answered, self.texts.get(&prices.path)])
     }
 
     /// Whether the parts of the body that were read have all numbers of the cost under this limit.

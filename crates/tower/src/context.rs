@@ -7,7 +7,7 @@ use tidegate_net::peer::Peer;
 use tidegate_net::tls::ClientCertificate;
 use tidegate_net::transmission::Transmission;
 
-use crate::Reserves;
+use crate::{RequestTexts, Reserves};
 use tidegate_identity::Client;
 
 /// The context of a request, in its extensions.
@@ -27,6 +27,8 @@ pub struct RequestContext {
     pub is_preflight: bool,
     /// The units that the request reserves, by the numbers in its body. `None` if no limit of the route reads them.
     pub reserves: Option<Reserves>,
+    /// The texts in the request's body that a limit of the route needs.
+    pub texts: RequestTexts,
     /// The client, if the service behind the layer needs the client.
     pub client: Option<Client>,
     /// Records whether the request was forwarded. `None` if the request has no holds.
@@ -50,6 +52,7 @@ impl RequestContext {
             path_values: Vec::new(),
             is_preflight: false,
             reserves: None,
+            texts: RequestTexts::NONE,
             client: None,
             transmission: None,
         }

@@ -6,9 +6,9 @@ use tidegate_core::MAX_EXACT;
 use tidegate_store::Limit;
 use tidegate_usage::WeightedPath;
 
-use crate::Reserve;
 use crate::header_number::largest;
 use crate::reserve::sum;
+use crate::{Prices, Reserve};
 
 /// The cost of a request, in units of the limit's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Cost {
 
     /// Returns the units to charge before the answer comes, for a request that names no number. `None` if a header of a trusted proxy
     /// determines the units.
-    pub const fn at_first(&self) -> Option<u64> {
+    pub fn at_first(&self) -> Option<u64> {
         match self {
             Self::Fixed(cost) => Some(*cost),
             Self::Answer { reserve, .. } | Self::Body { reserve, .. } => Some(reserve.usual()),
@@ -89,6 +89,14 @@ impl Cost {
         }
     }
 
+    /// Returns the prices by model. `None` if the cost does not depend on a model.
+    pub fn prices(&self) -> Option<&Prices> {
+        match self.reserve()? {
+            Reserve::Request(reserve) => reserve.prices.as_ref(),
+            Reserve::Fixed(_) => None,
+        }
+    }
+
     /// Returns the header of a request that the cost or its reserve is read from.
     pub fn request_header(&self) -> Option<&HeaderName> {
         match self {
@@ -97,17 +105,16 @@ impl Cost {
         }
     }
 
-    /// Whether the units to reserve depend on the body of the request.
-    pub fn reads_request_body(&self) -> bool {
-        self.reserve()
-            .is_some_and(|reserve| reserve.in_body().is_some())
-    }
-
     /// Describes the part of the answer that has the cost. `None` if the cost is not in the answer.
     pub fn told_in(&self) -> Option<String> {
         match self {
             Self::Answer { name, .. } => Some(format!("{name} of the answer")),
-            Self::Body { numbers, .. } => Some(format!("{} in the answer's body", sum(numbers))),
+            Self::Body { numbers, .. } => {
+                let prices = self.prices();
+                let prices = prices.map(|it| format!(", times the price by {}", it.path));
+                let prices = prices.unwrap_or_default();
+                Some(format!("{} in the answer's body{prices}", sum(numbers)))
+            }
             Self::Fixed(_) | Self::Header { .. } => None,
         }
     }

@@ -11,7 +11,7 @@ use tidegate_store::{Holds, Limit};
 
 use crate::body_costs::{BodyCost, BodyCosts};
 use crate::shares::Permit;
-use crate::{Rule, WaitQueues};
+use crate::{RequestTexts, Rule, WaitQueues};
 use tidegate_identity::Client;
 
 /// The holds of a request while the gateway passes on the answer's body: holds of `concurrency`, and holds whose cost is in the body.
@@ -174,6 +174,8 @@ pub(crate) struct Reservation {
     pub(crate) is_head: bool,
     /// The address that the request came from.
     pub(crate) address: IpAddr,
+    /// The texts in the request's body.
+    pub(crate) texts: RequestTexts,
 }
 
 impl Reservation {
@@ -184,6 +186,7 @@ impl Reservation {
             address,
             transmission: Transmission::default(),
             is_head: false,
+            texts: RequestTexts::NONE,
         }
     }
 
@@ -202,7 +205,10 @@ impl Reservation {
         let has_success = !self.is_head && has_success(answer.status());
         let is_unanswered = self.transmission.is_unanswered();
         let costs = match is_sent && !is_unanswered {
-            true => BodyCosts::of(&self.rules, answer, has_success),
+            true => {
+                let texts = std::mem::take(&mut self.texts);
+                BodyCosts::of((&self.rules, texts), answer, has_success)
+            }
             false => Err(BodyCost::NotAsked),
         };
         // If no hold needs a cost in the body, the body need not be read. For example, a client that is exempt from all limits with a cost

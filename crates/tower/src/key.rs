@@ -17,7 +17,7 @@ use tidegate_store::{Key, Origin, PerCharge};
 
 use self::cookie::cookie_value;
 use crate::query::{is_split, names};
-use crate::{Descriptor, Per, Policy, QueryValue, RequestContext, Rule};
+use crate::{Descriptor, NamePattern, Per, Policy, QueryValue, RequestContext, Rule};
 use tidegate_identity::{Caller, Client, cut_address, header_value};
 
 /// Hashes clients and other parts of keys with a secret (HMAC-SHA256, cut to 128 bits).
@@ -236,6 +236,13 @@ impl Parts {
                 self.add_named(caller, "query", name, value.as_deref());
             }
             Per::Descriptor(name) => self.add_descriptor(caller, request, name),
+            Per::Json(budgets) => {
+                let text = RequestContext::of(request).texts.get(&budgets.path);
+                let pattern = budgets.pattern(text).map(NamePattern::as_str);
+                self.add("json", budgets.path.to_string().as_bytes());
+                // No pattern is empty.
+                self.add("value", pattern.unwrap_or_default().as_bytes());
+            }
         }
     }
 

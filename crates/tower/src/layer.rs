@@ -312,7 +312,9 @@ impl Enforced {
     {
         reservation.is_head = *request.method() == Method::HEAD;
         let transmission = reservation.transmission.clone();
-        RequestContext::of_mut(&mut request).transmission = Some(transmission);
+        let context = RequestContext::of_mut(&mut request);
+        context.transmission = Some(transmission);
+        reservation.texts = std::mem::take(&mut context.texts);
         let answering = inner.call(request);
         Exchange::new(answering, reservation, &self.wait_queues)
     }

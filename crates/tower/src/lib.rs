@@ -26,6 +26,7 @@ mod header_number;
 mod in_flight;
 mod key;
 mod layer;
+mod names;
 mod numbers;
 mod overrides;
 mod query;
@@ -55,6 +56,7 @@ pub use in_flight::{BodySettled, InFlight, ReadOn};
 pub use key::cookie::cookie_value;
 pub use key::{Hasher, folds_to};
 pub use layer::{RateLimit, RateLimitLayer};
+pub use names::{NamedBudgets, Prices, RequestTexts};
 pub use numbers::{NumberReader, SetNumbers};
 pub use overrides::{OverrideAction, OverrideTable, Overrides};
 pub use query::{QueryValue, query_values};
@@ -66,5 +68,7 @@ pub use shares::{Permit, Shares};
 pub use tidegate_net::peer::Peer;
 pub use tidegate_net::tls::ClientCertificate;
 pub use tidegate_net::transmission::Transmission;
-pub use tidegate_usage::{JsonPath, PathError, Weight, WeightError, WeightedPath};
+pub use tidegate_usage::{
+    JsonPath, NamePattern, NamePatternError, PathError, Weight, WeightError, WeightedPath,
+};
 pub use wait_queues::{MAX_ABANDONED, MAX_IN_QUEUE, MAX_SETTLING, MAX_WAITING, WaitQueues};

@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName};
 use tidegate_usage::{Weight, WeightedPath};
 
 use crate::header_number::largest;
+use crate::{Prices, RequestTexts};
 
 /// The units that a request reserves until its answer comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,22 +28,45 @@ pub struct RequestReserve {
     pub default: u64,
     /// The most units that a request reserves.
     pub max: u64,
+    /// The prices that the other units are multiplied by, by the model in the body.
+    pub prices: Option<Prices>,
 }
 
 impl Reserve {
+    /// Returns these units times the price of the request's model.
+    #[must_use]
+    pub fn priced(self, prices: Prices) -> Self {
+        let mut reserve = match self {
+            Self::Request(reserve) => reserve,
+            Self::Fixed(units) => {
+                let thousandths = units.saturating_mul(1_000);
+                Box::new(RequestReserve {
+                    numbers: Box::default(),
+                    header: None,
+                    byte: None,
+                    default: units,
+                    max: units_at(prices.highest(), thousandths).max(1),
+                    prices: None,
+                })
+            }
+        };
+        reserve.prices = Some(prices);
+        Self::Request(reserve)
+    }
+
     /// Returns the units that a request without a body reserves.
     pub(crate) fn of(&self, headers: &HeaderMap) -> u64 {
         match self {
             Self::Fixed(units) => *units,
-            Self::Request(reserve) => reserve.units(headers, &ReadBody::EMPTY),
+            Self::Request(reserve) => reserve.units(headers, &ReadBody::EMPTY, &RequestTexts::NONE),
         }
     }
 
-    /// Returns the units that a request reserves if it names no number.
-    pub const fn usual(&self) -> u64 {
+    /// Returns the units that a request reserves if it names no number and no model.
+    pub fn usual(&self) -> u64 {
         match self {
             Self::Fixed(units) => *units,
-            Self::Request(reserve) => reserve.default,
+            Self::Request(reserve) => reserve.usual(),
         }
     }
 
@@ -68,9 +92,15 @@ impl Reserve {
         let bytes = bytes.map(|weight| format!("{weight} for each byte of the body"));
         let parts: Vec<_> = [numbers, header, bytes].into_iter().flatten().collect();
         let RequestReserve { default, max, .. } = &**reserve;
-        let parts = parts.join(" + ");
+        let parts = match parts.is_empty() {
+            true => format!("{default}"),
+            false => format!("{} ({default} without a number)", parts.join(" + ")),
+        };
+        let prices = reserve.prices.as_ref();
+        let prices = prices.map(|it| format!(", times the price by {} ({it})", it.path));
         Some(format!(
-            "{parts}, at most {max} ({default} without a number)"
+            "{parts}{}, at most {max}",
+            prices.unwrap_or_default()
         ))
     }
 
@@ -85,12 +115,18 @@ impl Reserve {
 
 impl RequestReserve {
     fn reads_body(&self) -> bool {
-        !self.numbers.is_empty() || self.byte.is_some()
+        !self.numbers.is_empty() || self.byte.is_some() || self.prices.is_some()
+    }
+
+    fn usual(&self) -> u64 {
+        let price = self.prices.as_ref().map_or(Weight::ONE, Prices::highest);
+        let thousandths = self.default.saturating_mul(1_000);
+        units_at(price, thousandths).clamp(1, self.max)
     }
 
     /// Returns the units of a request, from 1 to `max`. If the numbers or the length of the body are not known, these are `max`: otherwise
     /// clients could hide a large number.
-    pub(crate) fn units(&self, headers: &HeaderMap, body: &ReadBody) -> u64 {
+    pub(crate) fn units(&self, headers: &HeaderMap, body: &ReadBody, texts: &RequestTexts) -> u64 {
         if !self.numbers.is_empty() && !body.is_known
             || self.byte.is_some() && body.length.is_none()
         {
@@ -105,8 +141,9 @@ impl RequestReserve {
         };
         let weight = self.byte.map_or(0, Weight::thousandths);
         let bytes = body.length.unwrap_or(0).saturating_mul(weight);
-        let units = named.saturating_add(bytes).div_ceil(1_000);
-        units.clamp(1, self.max)
+        let prices = self.prices.as_ref();
+        let price = prices.map_or(Weight::ONE, |prices| prices.of(&[texts.get(&prices.path)]));
+        units_at(price, named.saturating_add(bytes)).clamp(1, self.max)
     }
 }
 
@@ -127,6 +164,12 @@ impl ReadBody {
         is_known: true,
         length: Some(0),
     };
+}
+
+/// Returns the units of this many thousandths at a price, rounded up.
+pub(crate) fn units_at(price: Weight, thousandths: u64) -> u64 {
+    let product = u128::from(thousandths) * u128::from(price.thousandths());
+    u64::try_from(product.div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// Formats a sum of weighted numbers, such as `usage.prompt_tokens + 4 * usage.completion_tokens`. The weight 1 is left out.

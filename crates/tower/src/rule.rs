@@ -8,7 +8,7 @@ use http::HeaderName;
 use tidegate_core::QuotaError;
 use tidegate_store::Limit;
 
-use crate::{Answers, Cost};
+use crate::{Answers, Cost, NamedBudgets};
 use tidegate_identity::{Access, Client, ClientPlan, LimitLists};
 
 /// A part of a request that a limit is counted per. A request without the part counts under the caller's address.
@@ -46,6 +46,8 @@ pub enum Per {
     /// The values under a key of a descriptor, which are not verified. Only questions of other programs have descriptors
     /// ([`Descriptor`](crate::Descriptor)).
     Descriptor(Arc<str>),
+    /// A text in the request's JSON body, such as the name of a model, against a list.
+    Json(Arc<NamedBudgets>),
 }
 
 impl Per {
@@ -105,7 +107,8 @@ impl Per {
             | Self::Cookie(_)
             | Self::Path(_)
             | Self::Query(_)
-            | Self::Descriptor(_) => false,
+            | Self::Descriptor(_)
+            | Self::Json(_) => false,
         }
     }
 }
@@ -120,6 +123,7 @@ impl fmt::Display for Per {
             Self::Path(name) => write!(f, "path:{name}"),
             Self::Query(name) => write!(f, "query:{name}"),
             Self::Descriptor(name) => write!(f, "descriptor:{name}"),
+            Self::Json(budgets) => write!(f, "json:{}", budgets.path),
             plain => {
                 let name = Self::PLAIN.iter().find(|(_, part)| part == plain);
                 f.write_str(name.map_or("", |(name, _)| name))
@@ -321,6 +325,13 @@ impl Rule {
     /// units, not hold them.
     pub fn is_shown(&self) -> bool {
         self.bounds_callers() && self.limit.quota().has_reset()
+    }
+
+    /// Whether the key of a request, or the units that it reserves, depend on its body.
+    pub fn reads_request_body(&self) -> bool {
+        let reserve = self.cost.reserve();
+        reserve.is_some_and(|reserve| reserve.in_body().is_some())
+            || self.per.iter().any(|per| matches!(per, Per::Json(_)))
     }
 
     /// Whether an admitted request waits for its turn.

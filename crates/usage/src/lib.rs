@@ -9,12 +9,14 @@
 mod events;
 mod gzip;
 mod json;
+mod name_pattern;
 mod number;
 mod path;
 mod reader;
 mod text;
 mod weight;
 
+pub use name_pattern::{NamePattern, NamePatternError};
 pub use path::{JsonPath, PathError};
 pub use reader::{BodyReader, Unreadable};
 pub use weight::{Weight, WeightError, WeightedPath};

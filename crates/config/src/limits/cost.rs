@@ -10,18 +10,19 @@ use tidegate_tower::{Cost, Missing};
 use crate::check::Check;
 use crate::clients::WrittenClients;
 use crate::limits::WrittenLimit;
+use crate::limits::models::{WrittenPrices, prices};
 use crate::limits::reserve::{WrittenReserve, read_reserve};
 use crate::limits::units::{WrittenNumbers, at_least_1, numbers};
 use crate::shape::SingleOr;
 use crate::value::Scalar;
 use crate::value::number::Count;
 
-/// A cost that differs from request to request: `header` and `max`, or `reserve` with `response_header` or `response_json`. `missing` is
-/// for `response_json` only.
+/// A cost that differs from request to request: `header` and `max`, or `reserve` with `response_header` or `response_json`. `missing` and
+/// `per_model` are for `response_json` only.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Cost")]
-#[schemars(extend("minProperties" = 2, "maxProperties" = 3))]
+#[schemars(extend("minProperties" = 2, "maxProperties" = 4))]
 pub(crate) struct WrittenCost {
     /// The request header with the cost, trusted from `trusted_proxies` only. A request without the header costs 1.
     pub(crate) header: Option<Scalar<HeaderName>>,
@@ -36,6 +37,8 @@ pub(crate) struct WrittenCost {
     pub(crate) reserve: Option<SingleOr<Count, WrittenReserve>>,
     /// The cost of a request whose successful answer lacks the number: reserve, or all for the limit's capacity. Default: reserve.
     pub(crate) missing: Option<Scalar<Missing>>,
+    /// The prices of models, which multiply the units. Default: all models have the price 1.
+    pub(crate) per_model: Option<WrittenPrices>,
 }
 
 /// Reads the cost of a request. Refuses a cost that never fits the quota.
@@ -72,9 +75,11 @@ fn read_cost(
         response_json,
         reserve,
         missing,
+        per_model,
     } = written;
+    let has_body_keys = missing.is_some() || per_model.is_some();
     match (header, max, response_header, response_json, reserve) {
-        (Some(header), Some(scalar), None, None, None) if missing.is_none() => {
+        (Some(header), Some(scalar), None, None, None) if !has_body_keys => {
             let name = check.read(header);
             let max = at_least_1(check, scalar, "max");
             if !clients.has_proxies() {
@@ -86,7 +91,7 @@ fn read_cost(
             let (name, max) = (name?, max?);
             Some((Cost::Header { name, max }, scalar.place))
         }
-        (None, None, Some(header), None, Some(written)) if missing.is_none() => {
+        (None, None, Some(header), None, Some(written)) if !has_body_keys => {
             let name = check.read(header);
             let reserve = read_reserve(check, written);
             let (name, (reserve, place)) = (name?, reserve?);
@@ -99,7 +104,15 @@ fn read_cost(
                 None => Missing::default(),
                 Some(scalar) => check.read(scalar)?,
             };
+            let prices = match per_model {
+                None => None,
+                Some(written) => Some(prices(check, written)?),
+            };
             let (numbers, (reserve, place)) = (numbers?, reserve?);
+            let reserve = match prices {
+                None => reserve,
+                Some(prices) => reserve.priced(prices),
+            };
             let cost = Cost::Body {
                 numbers,
                 reserve,
@@ -110,7 +123,7 @@ fn read_cost(
         _ => {
             let problem = Problem::new(place, "this is not a valid cost");
             check.refuse(problem.note(
-                "allowed here: `header` and `max`, or `reserve` with `response_header` or `response_json`; `missing` goes with `response_json`",
+                "allowed here: `header` and `max`, or `reserve` with `response_header` or `response_json`; `missing` and `per_model` go with `response_json`",
             ));
             None
         }

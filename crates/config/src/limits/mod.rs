@@ -5,6 +5,7 @@ mod bucket;
 mod calendar;
 mod concurrency;
 pub(crate) mod cost;
+mod models;
 mod numbers;
 mod pairs;
 pub(crate) mod plans;
@@ -27,7 +28,7 @@ use serde::Deserialize;
 use tidegate_core::{Block, Micros, micros};
 use tidegate_identity::LimitLists;
 use tidegate_store::{Limit, Mode, OnFailure};
-use tidegate_tower::{Per, Rule};
+use tidegate_tower::{NamePattern, Per, Rule};
 
 use crate::access::list::{KnownClients, Purpose, client_list};
 use crate::check::Check;
@@ -61,6 +62,8 @@ macro_rules! limit {
             $($(#[$doc])* pub(crate) $key: Option<$numbers>,)*
             /// The parts of a request whose values have separate budgets; `[]` is one budget for all requests. Default: `[client]`.
             pub(crate) per: Option<Vec<Scalar<Per>>>,
+            /// The names that have budgets of their own under a part `json:PATH` of `per`; `*` at the end stands for any rest.
+            pub(crate) allow: Option<Vec<Scalar<NamePattern>>>,
             /// The members that divide the limit fairly, if several clients share it. Default: the limit is not divided.
             pub(crate) share: Option<Spanned<share::WrittenShare>>,
             /// The cost of a request: a whole number, or a number from a trusted proxy's header or from the answer. Default: 1.
@@ -222,10 +225,12 @@ fn per(
     clients: WrittenClients<'_>,
     claims: &[Arc<str>],
 ) -> Vec<Per> {
-    match &limit.per {
+    let mut per = match &limit.per {
         None => vec![Per::Client],
         Some(scalars) => parts(check, scalars, clients, claims),
-    }
+    };
+    models::allow(check, limit, &mut per);
+    per
 }
 
 /// Reads a list of parts of a request.

@@ -76,6 +76,7 @@ pub(super) fn read_reserve(
         byte: byte?,
         default: units,
         max: most,
+        prices: None,
     };
     Some((Reserve::Request(Box::new(reserve)), default.place))
 }

@@ -101,6 +101,9 @@ fn unfit(rule: &Rule, limit: &WrittenLimit, by: &[Per], in_memory: bool) -> Opti
     if !quota.is_paced() {
         return Some("only a token_bucket or a leaky_bucket refills at a constant rate".into());
     }
+    if by.iter().any(|per| matches!(per, Per::Json(_))) {
+        return Some("a member is a client, and not a name in a body".into());
+    }
     if !in_memory && rule.limit.mode() != Mode::Exact {
         return Some("its `mode` must be exact".into());
     }

@@ -68,7 +68,8 @@ pub(crate) fn slips(
     let mut warn = |place: Option<Place>, message: String, note: &str| {
         check.warn(Problem::new(place, message).note(note));
     };
-    let is_anybodys = |per: &Per| matches!(per, Per::Route | Per::Method | Per::Host);
+    let is_anybodys =
+        |per: &Per| matches!(per, Per::Route | Per::Method | Per::Host | Per::Json(_));
     let is_enforced = !rule.limit.is_observed() && limit.concurrency.is_none();
     if let Some(block) = &limit.block
         && is_enforced

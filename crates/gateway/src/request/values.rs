@@ -10,7 +10,7 @@ use http::header::{COOKIE, HOST};
 use http::{HeaderName, HeaderValue, Method, Request};
 use tidegate_doors::Check;
 use tidegate_identity::{Caller, Claims, Client, Clients};
-use tidegate_tower::{Descriptor, Per, RequestContext, Rule, folds_to};
+use tidegate_tower::{Descriptor, JsonPath, Per, RequestContext, Rule, folds_to};
 
 use bad_values::MAX_VALUES;
 pub(crate) use bad_values::{BadValues, Name};
@@ -31,6 +31,7 @@ pub(crate) struct Values<'c> {
     path: Vec<(Arc<str>, Box<str>)>,
     query: Vec<(&'c str, &'c str)>,
     descriptor: Vec<(Box<str>, Box<str>)>,
+    json: Vec<(JsonPath, Option<Box<str>>)>,
 }
 
 impl<'c> Values<'c> {
@@ -93,6 +94,10 @@ impl<'c> Values<'c> {
                 ("descriptor", name) if !name.is_empty() => {
                     values.descriptor.push((name.into(), value.clone()));
                 }
+                ("json", path) => {
+                    let path = path.parse().map_err(|_| unknown())?;
+                    values.json.push((path, Some(value.clone())));
+                }
                 ("route", "") => return Err(BadValues::PartRoute),
                 _ => return Err(unknown()),
             }
@@ -150,6 +155,7 @@ impl<'c> Values<'c> {
                     let mut entries = self.descriptor.iter();
                     entries.any(|(other, _)| **name == **other)
                 }
+                Per::Json(budgets) => self.json.iter().any(|(path, _)| *path == budgets.path),
             };
             if !given {
                 return Err(BadValues::Missing {
@@ -174,7 +180,8 @@ impl<'c> Values<'c> {
             && self.cookies.is_empty()
             && self.path.is_empty()
             && self.query.is_empty()
-            && self.descriptor.is_empty();
+            && self.descriptor.is_empty()
+            && self.json.is_empty();
         if is_empty {
             return Ok(EMPTY.clone());
         }
@@ -211,6 +218,9 @@ impl<'c> Values<'c> {
         }
         if !self.path.is_empty() {
             RequestContext::of_mut(&mut request).path_values = self.path;
+        }
+        if !self.json.is_empty() {
+            RequestContext::of_mut(&mut request).texts = self.json.into_iter().collect();
         }
         if !self.descriptor.is_empty() {
             request.extensions_mut().insert(Descriptor(self.descriptor));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, Overrides, Policy, RateLimitLayer, WaitQueues};
+use tidegate_tower::{Hasher, Overrides, Policy, RateLimitLayer, Rule, WaitQueues};
 
 use super::fixed;
 use super::limit_keys::LimitKeys;
@@ -233,7 +233,7 @@ impl Runtime {
         Route {
             name: settings.policy.route.clone(),
             pattern: settings.shape.path.to_string().into(),
-            reads_requests: rules.iter().any(|rule| rule.cost.reads_request_body()),
+            reads_requests: rules.iter().any(Rule::reads_request_body),
             limits: self.limits(budgets, settings.policy.clone(), needs_client),
             source,
             cors: settings.cors.as_ref().map(Cors::new),

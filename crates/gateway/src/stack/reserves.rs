@@ -41,7 +41,9 @@ pub(super) async fn read_reserves(
             body.read_ahead(READ_AHEAD, READ_AHEAD_TIME, read).await
         }
     };
-    let reserves = reader.reserves(request.headers(), has_ended);
-    RequestContext::of_mut(&mut request).reserves = Some(reserves);
+    let (reserves, texts) = reader.reserves(request.headers(), has_ended);
+    let context = RequestContext::of_mut(&mut request);
+    context.reserves = Some(reserves);
+    context.texts = texts;
     request
 }

@@ -1,6 +1,7 @@
 //! Units that a request reserves by the numbers in its own body or header.
 
 mod bodies;
+mod models;
 
 use std::net::SocketAddr;
 

@@ -176,7 +176,10 @@ fn text_in(text: &str) -> (bool, Option<String>) {
 fn the_text_at_the_path_is_found() {
     let longest = "x".repeat(128);
     for (text, expected) in [
-        (r#"{"model":"b","a":{"x":1,"model":"large-2","y":"}"}}"#, "large-2"),
+        (
+            r#"{"model":"b","a":{"x":1,"model":"large-2","y":"}"}}"#,
+            "large-2",
+        ),
         (r#"{"a":{"model":"meta\/large"}}"#, "meta/large"),
         (r#"{"a":{"model":""}}"#, ""),
         (r#"{"a":{"model":"größer"}}"#, "größer"),

@@ -1,19 +1,30 @@
-//! Paths to numbers in JSON, and the weights of these numbers.
+//! Paths to values in JSON, the weights of numbers, and patterns of names.
 
 use serde_json::{Map, json};
-use tidegate_tower::{JsonPath, PathError, Weight, WeightError};
+use tidegate_tower::{JsonPath, NamePattern, NamePatternError, PathError, Weight, WeightError};
 
 use crate::values::value::number::object;
 use crate::values::value::{Fault, Value};
 
 impl Value for JsonPath {
     const NAME: &'static str = "JsonPath";
-    const WHAT: &'static str = "a path to a number in JSON";
+    const WHAT: &'static str = "a path to a value in JSON";
     const ALLOWED: &'static str = "names of keys, joined by dots, such as usage.total_tokens";
 
     fn read(text: &str) -> Result<Self, Fault> {
         text.parse()
             .map_err(|PathError(reason)| Fault::Because(reason))
+    }
+}
+
+impl Value for NamePattern {
+    const NAME: &'static str = "NamePattern";
+    const WHAT: &'static str = "a name";
+    const ALLOWED: &'static str =
+        "a name of 1 to 128 bytes; `*` at its end stands for any rest, such as large-*";
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        text.parse().map_err(|NamePatternError| Fault::Form)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The forms of values whose types are defined in other crates.
 
+use std::sync::Arc;
+
 use http::{HeaderName, Method};
 use tidegate_identity::api_keys::UnknownKey;
 use tidegate_identity::{jwt::InvalidToken, jwt::Signature};
@@ -9,7 +11,7 @@ use tidegate_store::{Mode, OnFailure};
 use tidegate_telemetry::RequestOutcome;
 use tidegate_telemetry::access_log::AccessField;
 use tidegate_telemetry::log::LogFormat;
-use tidegate_tower::{Missing, Per, Reset};
+use tidegate_tower::{JsonPath, Missing, NamedBudgets, Per, Reset};
 use tidegate_upstream::Balance;
 
 use crate::values::value::client::ClaimName;
@@ -158,7 +160,7 @@ impl Value for PathPattern {
 impl Value for Per {
     const NAME: &'static str = "Per";
     const WHAT: &'static str = "something that a limit can count per";
-    const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, client_cert, claim:NAME, route, method, host, header:NAME, cookie:NAME, path:NAME, query:NAME, descriptor:NAME";
+    const ALLOWED: &'static str = "client, ip, ip/48, api_key, user_id, client_cert, claim:NAME, route, method, host, header:NAME, cookie:NAME, path:NAME, query:NAME, descriptor:NAME, json:PATH";
 
     fn read(text: &str) -> Result<Self, Fault> {
         if let Some((_, plain)) = Self::PLAIN.into_iter().find(|(word, _)| *word == text) {
@@ -179,6 +181,11 @@ impl Value for Per {
             }
             ("descriptor", name) => {
                 ParameterName::read(name).map(|ParameterName(name)| Self::Descriptor(name.into()))
+            }
+            ("json", path) => {
+                let path = JsonPath::read(path)?;
+                let allow = Box::default();
+                Ok(Self::Json(Arc::new(NamedBudgets { path, allow })))
             }
             _ => Err(Fault::Form),
         }
