@@ -68,7 +68,10 @@ impl NamedBudgets {
 
 /// The texts in a request's body that a limit of its route needs, by path.
 #[derive(Clone, Debug, Default)]
-pub struct RequestTexts(Option<Arc<[(JsonPath, Option<Box<str>>)]>>);
+pub struct RequestTexts(Option<Arc<[PathText]>>);
+
+/// A path, and the text at it, if the text is known.
+type PathText = (JsonPath, Option<Box<str>>);
 
 impl RequestTexts {
     /// No text.
@@ -82,8 +85,8 @@ impl RequestTexts {
     }
 }
 
-impl FromIterator<(JsonPath, Option<Box<str>>)> for RequestTexts {
-    fn from_iter<I: IntoIterator<Item = (JsonPath, Option<Box<str>>)>>(texts: I) -> Self {
+impl FromIterator<PathText> for RequestTexts {
+    fn from_iter<I: IntoIterator<Item = PathText>>(texts: I) -> Self {
         let texts: Arc<[_]> = texts.into_iter().collect();
         Self(Some(texts).filter(|texts| !texts.is_empty()))
     }

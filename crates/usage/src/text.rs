@@ -15,7 +15,7 @@ pub(crate) struct Text {
 enum First {
     None,
     One(Box<str>),
-    /// There were different texts, or one that cannot be read.
+    /// Different texts, or a text that cannot be read.
     Unclear,
 }
 
@@ -39,7 +39,7 @@ impl Text {
         }
     }
 
-    /// Marks the text that is being read as one that cannot be read.
+    /// Marks the current text as unreadable.
     pub(crate) fn spoil(&mut self) {
         self.current = None;
     }

@@ -157,6 +157,8 @@ impl<'a> Asked<'a> {
             Per::Path(_) => self.path_value.map(|value| ("path", value.into())),
             // The requests of this target have no query and no descriptor.
             Per::Query(_) | Per::Descriptor(_) => None,
+            // Without a body, all requests count under the budget for other names.
+            Per::Json(_) => Some(("json", Vec::new())),
         };
         part.unwrap_or_else(|| ("ip", self.network(PREFIX_BITS)))
     }
