@@ -70,7 +70,7 @@ impl NamedBudgets {
 #[derive(Clone, Debug, Default)]
 pub struct RequestTexts(Option<Arc<[PathText]>>);
 
-/// A path, and the text at it, if the text is known.
+/// A path and its text. `None` for an unknown text.
 type PathText = (JsonPath, Option<Box<str>>);
 
 impl RequestTexts {
