@@ -9,7 +9,8 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response};
 use tidegate_store::{MemoryStore, Store};
 use tidegate_tower::{
-    Answers, Hasher, Overrides, Peer, Policy, RateLimitLayer, RequestContext, Rule, WaitQueues,
+    Answers, BudgetEvents, Hasher, Overrides, Peer, Policy, RateLimitLayer, RequestContext, Rule,
+    WaitQueues,
 };
 use tower::{Layer as _, Service as _, service_fn};
 
@@ -35,7 +36,7 @@ pub(crate) fn send(rules: Vec<Rule>, overrides: Overrides, users: Vec<HeaderValu
         Hasher::new(""),
         Store::Memory(Arc::new(MemoryStore::default())),
         WaitQueues::default(),
-        overrides,
+        (overrides, BudgetEvents::default()),
         false,
     );
     let answer = |_: Request<()>| async { Ok::<_, Infallible>(Response::new(Bytes::new())) };

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tidegate_store::{RedisStore, Store};
-use tidegate_tower::{Hasher, WaitQueues};
+use tidegate_tower::{BudgetEvent, Hasher, WaitQueues};
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::admin::{self, Admin};
 use crate::doors::rate_limit::refunds::Refunds;
 use crate::doors::receipts::Receipts;
+use crate::notify::{self, Notifier};
 use crate::request::problem::Problem;
 use crate::runtime::background::{heartbeats, load_synced, sweep};
 use crate::runtime::build::Runtime;
@@ -66,6 +67,7 @@ pub struct Gateway {
     // The lock that every reload takes. It is held until the gateway serves, so that no reload replaces the settings earlier.
     watches: OwnedMutexGuard<JoinSet<()>>,
     shared_secret: Option<(SharedSecret, Arc<RedisStore>)>,
+    notifier: (Arc<Notifier>, mpsc::Receiver<BudgetEvent>),
     stopping: watch::Sender<bool>,
     log_collector: Option<Collector>,
 }
@@ -123,6 +125,9 @@ impl Gateway {
         let metrics = GatewayMetrics::new(wait_queues.clone());
         let receipts = Receipts::new(metrics.held_decisions(Door::Check));
         let refunds = Refunds::new(metrics.held_decisions(Door::RateLimitService));
+        let (events, event_queue) = notify::queue(metrics.budget_events());
+        let notifier = Notifier::new(&store, events.clone(), metrics.budget_events().clone());
+        let notifier = Arc::new(notifier.map_err(|_| StartError::Random)?);
         let runtime = Runtime {
             store,
             hasher,
@@ -134,6 +139,7 @@ impl Gateway {
             overrides,
             receipts: Arc::new(receipts.map_err(|_| StartError::Random)?),
             refunds: Arc::new(refunds),
+            events,
         };
         // Ports and Redis have taken their file descriptors by now. Client connections share the remaining descriptors.
         if let Some(misfit) = descriptors::shares().misfit(settings.max_connections) {
@@ -177,6 +183,7 @@ impl Gateway {
             parts,
             watches: watches.lock_owned().await,
             shared_secret,
+            notifier: (notifier, event_queue),
             stopping,
             log_collector,
         })
@@ -241,6 +248,8 @@ impl Gateway {
         tasks.spawn(async move {
             watch_memory(&overload, || snapshot.load().max_memory).await;
         });
+        let (notifier, queue) = self.notifier;
+        tasks.spawn(notifier.clone().keep(queue));
         let store = runtime.store.clone();
         tasks.spawn(async move { store.keep_renewed().await });
         let overrides = runtime.overrides.overrides.clone();
@@ -289,6 +298,7 @@ impl Gateway {
                 "Redis has not answered the ends of some holds; they lapse, and reserved costs are charged"
             );
         }
+        notifier.finish().await;
         tasks.abort_all();
         // A reload may still hold the lock after `LAST_RELOAD`, for example while it reads a file. In this case the watches end with the
         // process.

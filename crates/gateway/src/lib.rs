@@ -17,6 +17,7 @@ mod documents;
 mod doors;
 mod forward;
 mod keys;
+mod notify;
 mod outcome;
 mod remote;
 mod request;

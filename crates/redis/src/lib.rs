@@ -12,11 +12,12 @@
 //!   [`Confirmation`]: whether the server has all `concurrency` holds of this process
 //! - `slots`, `cluster`: the slots and nodes of a Redis Cluster; [`Shards`]: a single server or a Redis Cluster
 //! - [`Batcher`]: several decisions in one call
-//! - [`Gateways`], [`Secret`]: the other gateways on this Redis; [`RedisInfo`]: statistics of a server
+//! - [`Gateways`], [`Secret`], [`Claims`]: the other gateways on this Redis; [`RedisInfo`]: statistics of a server
 
 mod alive;
 mod batcher;
 mod breaker;
+mod claims;
 mod client;
 mod clock;
 mod cluster;
@@ -44,6 +45,7 @@ mod wait;
 mod word;
 
 pub use batcher::{Batched, Batcher, Question};
+pub use claims::{Claim, Claims};
 pub use client::{Client, sha1};
 pub use complaints::Complaints;
 pub use confirmation::{Confirmation, Confirmed};

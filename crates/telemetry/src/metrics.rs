@@ -2,6 +2,7 @@
 //! to them.
 
 mod admin;
+mod budget_events;
 mod build_info;
 mod certificates;
 mod clients;
@@ -47,6 +48,7 @@ use tidegate_server::{ListenerName, Overload, ServerMetrics};
 use tidegate_upstream::UpstreamMetrics;
 
 pub use admin::AdminMetrics;
+pub use budget_events::BudgetEventMetrics;
 pub(crate) use clients::epoch_ms;
 pub use clients::{
     ClientMetrics, ClientName, LastRefused, MOST_REFUSED, REFUSED_A_SECOND, RefusedAnswer,
@@ -123,6 +125,7 @@ pub struct GatewayMetrics {
     key_files: Words,
     deny_file: DenyFileMetrics,
     overrides: OverrideMetrics,
+    budget_events: BudgetEventMetrics,
     jwks: JwksFamilies,
     traces: Words,
     refused_spans: Counter,
@@ -204,6 +207,7 @@ impl GatewayMetrics {
                 .with(["taken", "refused"]),
             deny_file: DenyFileMetrics::new(&mut registrar),
             overrides: OverrideMetrics::new(&mut registrar),
+            budget_events: BudgetEventMetrics::new(&mut registrar),
             jwks: JwksFamilies::new(&mut registrar),
             traces: registrar.add_family(
                 "traces",
@@ -316,6 +320,11 @@ impl GatewayMetrics {
     /// Returns the metrics of the file with denied networks.
     pub const fn deny_file(&self) -> &DenyFileMetrics {
         &self.deny_file
+    }
+
+    /// Returns the metrics of budgets that reach a threshold.
+    pub const fn budget_events(&self) -> &BudgetEventMetrics {
+        &self.budget_events
     }
 
     /// Returns the metrics of overrides.

@@ -24,7 +24,8 @@ use crate::question::{Judged, Question};
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
 use crate::{
-    Answered, Decided, Hasher, Overrides, Policy, RequestContext, ReserveReader, Rule, WaitQueues,
+    Answered, BudgetEvents, Decided, Hasher, Overrides, Policy, RequestContext, ReserveReader,
+    Rule, WaitQueues,
 };
 use tidegate_identity::{Caller, Clients};
 
@@ -88,6 +89,7 @@ struct Enforced {
     store: Store,
     wait_queues: WaitQueues,
     overrides: Overrides,
+    events: BudgetEvents,
     /// The indices of the rules that may refuse a request before its token is verified.
     early: Box<[usize]>,
     /// Whether a request that a limit refuses may wait and be admitted later.
@@ -116,23 +118,24 @@ impl RateLimitLayer {
             hasher,
             store,
             wait_queues,
-            Overrides::default(),
+            (Overrides::default(), BudgetEvents::default()),
             false,
         )
     }
 
-    /// Makes a layer with overrides. With `tells_client`, the layer writes the client into the [`RequestContext`] of each request.
+    /// Makes a layer with overrides, whose events are queued in `events`. With `tells_client`, the layer writes the client into the [`RequestContext`] of each request.
     pub fn with_overrides(
         policy: Policy,
         clients: Arc<Clients>,
         hasher: Hasher,
         store: Store,
         wait_queues: WaitQueues,
-        overrides: Overrides,
+        (overrides, events): (Overrides, BudgetEvents),
         tells_client: bool,
     ) -> Self {
         let any = |is: fn(&Rule) -> bool| policy.rules.iter().any(is);
         let (may_wait, queues) = (any(Rule::may_wait), any(Rule::queues));
+        let notifies = any(|rule| rule.notify.is_some());
         Self(Arc::new(Enforced {
             early: early_rules(&policy, &clients, &store),
             may_wait,
@@ -145,6 +148,7 @@ impl RateLimitLayer {
             store,
             wait_queues,
             overrides,
+            events: Some(events).filter(|_| notifies).unwrap_or_default(),
         }))
     }
 

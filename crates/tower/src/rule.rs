@@ -8,7 +8,7 @@ use http::HeaderName;
 use tidegate_core::QuotaError;
 use tidegate_store::Limit;
 
-use crate::{Answers, Cost, NamedBudgets};
+use crate::{Answers, Cost, NamedBudgets, Notify};
 use tidegate_identity::{Access, Client, ClientPlan, LimitLists};
 
 /// A part of a request that a limit is counted per. A request without the part counts under the caller's address.
@@ -186,6 +186,8 @@ pub struct Rule {
     /// The clients that are exempt from the limit, and the clients that are denied on each route with the limit. [`Access::new`] reads
     /// these lists.
     pub lists: LimitLists,
+    /// The thresholds at which a budget causes [events](crate::BudgetEvent). `None` without events.
+    pub notify: Option<Arc<Notify>>,
 }
 
 impl Rule {
@@ -202,6 +204,7 @@ impl Rule {
             share: None,
             front: None,
             lists: LimitLists::default(),
+            notify: None,
         }
     }
 
@@ -230,6 +233,7 @@ impl Rule {
             per: by.into(),
             plans: plans.collect::<Result<_, _>>()?,
             share: None,
+            notify: None,
             front: Some(Arc::new(Self {
                 share: None,
                 ..self.clone()

@@ -6,6 +6,7 @@ mod calendar;
 mod concurrency;
 pub(crate) mod cost;
 mod models;
+mod notify;
 mod numbers;
 mod pairs;
 pub(crate) mod plans;
@@ -68,6 +69,8 @@ macro_rules! limit {
             pub(crate) share: Option<Spanned<share::WrittenShare>>,
             /// The cost of a request: a whole number, or a number from a trusted proxy's header or from the answer. Default: 1.
             pub(crate) cost: Option<SingleOr<Count, WrittenCost>>,
+            /// The used shares of a budget that cause an event, and the receiver of the events. Default: no events.
+            pub(crate) notify: Option<Spanned<notify::WrittenNotify>>,
             /// The statuses of answers after which a request stays charged. Default: every request stays charged.
             pub(crate) count: Option<Spanned<Counted>>,
             /// The action on requests over the limit: reject, drop, observe or `delay: { max }`. Default: reject.
@@ -143,6 +146,7 @@ pub(crate) fn limits(
         let Some(LimitName(name)) = check.read(name) else {
             continue;
         };
+        let notify = notify::notify(check, limit.notify.as_ref(), quota.as_ref(), &per);
         let rule = quota.map(|quota| {
             let on_failure = on_failure.unwrap_or(shared.on_failure);
             let mut limit = Limit::new(&name, quota, on_failure).in_mode(mode);
@@ -169,6 +173,7 @@ pub(crate) fn limits(
                 count,
                 nodelay,
                 lists,
+                notify,
                 ..Rule::new(limit, per)
             }
         });

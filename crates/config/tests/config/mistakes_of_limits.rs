@@ -242,3 +242,24 @@ fn limits_whose_waits_help_no_client() {
         ],
     );
 }
+
+#[test]
+fn events_that_one_client_can_cause() {
+    let of = |per: &str| {
+        format!("fixed_window: {{ limit: 10, window: 1h }}, per: [{per}], notify: {{ at: [80%] }}")
+    };
+    let guard = "b: { token_bucket: { capacity: 50, refill: 50/s }, per: [ip] }";
+    let frame = FRAME.replace("{ … } }", &format!("{{ … }}, {guard} }}"));
+    let frame = frame.replace("always: [a]", "always: [a, b]");
+    compare(
+        &frame,
+        &[
+            (&of("client"), ""),
+            (&of("ip"), ""),
+            (
+                &of("client, \"header:x-app\""),
+                "clients choose the `header:x-app` of their requests\n",
+            ),
+        ],
+    );
+}

@@ -1,6 +1,7 @@
 //! `tidegate explain`: prints the route, client, limits and keys of a request, without sending or charging it.
 
 mod caller;
+mod effects;
 mod overriding;
 mod passed;
 
@@ -17,8 +18,8 @@ use tidegate_identity::{ClientPlan, ClientSource, Credentials, ListEntry};
 use tidegate_net::tls::ClientCertificate;
 use tidegate_store::{Charge, Limit};
 use tidegate_tower::{
-    Action, AssessedRule, Assessment, Cost, Hasher, Missing, Overrides, Peer, Per, RequestContext,
-    Reserve, Rule, assess,
+    AssessedRule, Assessment, Cost, Hasher, Missing, Overrides, Peer, Per, RequestContext, Reserve,
+    Rule, assess,
 };
 
 use super::Failure;
@@ -27,6 +28,7 @@ use crate::request::health::is_check;
 use crate::request::routes::Routes;
 use crate::request::target::Target;
 use caller::{claims, named_by, not_by};
+use effects::does;
 pub(super) use overriding::Overriding;
 use passed::passed_over;
 use tidegate_config::{Settings, StoreSettings};
@@ -308,37 +310,6 @@ fn costs(rule: &Rule, cost: u64, capacity: u64) -> String {
         1 => String::new(),
         cost if cost > capacity => format!("; costs {cost}, which never fits: answered 400"),
         cost => format!("; costs {cost}"),
-    }
-}
-
-/// Formats a status or a class of statuses, as in the configuration.
-fn written_statuses((first, last): &(u16, u16)) -> String {
-    match first == last {
-        true => first.to_string(),
-        false => format!("{}xx", first / 100),
-    }
-}
-
-/// Formats the effects of a limit that are not usual. A usual limit counts every request, and rejects requests that exceed it.
-fn does(rule: &Rule) -> String {
-    let mut does = String::new();
-    if let Some(statuses) = &rule.count {
-        let statuses: Vec<_> = statuses.iter().map(written_statuses).collect();
-        let _ = write!(does, "; counts answers with {}", statuses.join(", "));
-    }
-    if rule.limit.is_observed() {
-        return does + "; only observes";
-    }
-    if rule.limit.quota().is_queue() && !rule.nodelay {
-        does.push_str("; what it admits waits for its turn");
-    }
-    match rule.action {
-        Action::Reject => does,
-        Action::Drop => does + "; drops what it refuses",
-        Action::Delay { max } => {
-            let max = humantime::format_duration(max);
-            does + &format!("; what it refuses waits for up to {max}")
-        }
     }
 }
 

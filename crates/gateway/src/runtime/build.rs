@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use jiff::Timestamp;
 use tidegate_store::Store;
-use tidegate_tower::{Hasher, Overrides, Policy, RateLimitLayer, Rule, WaitQueues};
+use tidegate_tower::{BudgetEvents, Hasher, Overrides, Policy, RateLimitLayer, Rule, WaitQueues};
 
 use super::fixed;
 use super::limit_keys::LimitKeys;
@@ -48,6 +48,7 @@ pub(crate) struct Runtime {
     pub(crate) overrides: LiveOverrides,
     pub(crate) receipts: Arc<Receipts>,
     pub(crate) refunds: Arc<Refunds>,
+    pub(crate) events: BudgetEvents,
 }
 
 impl Runtime {
@@ -110,6 +111,10 @@ impl Runtime {
             overrides,
             numbers,
         });
+        let rules = budgets.policies.iter().flat_map(|it| it.rules.iter());
+        for rule in rules.filter(|rule| rule.notify.is_some()) {
+            metrics.budget_events().expect(rule.limit.name());
+        }
         let limits = budgets.limits();
         let limits: HashSet<_> = limits.iter().map(|limit| limit.id()).collect();
         self.store.memory().divide(limits.len());
@@ -277,7 +282,7 @@ impl Runtime {
             self.hasher.clone(),
             self.store.clone(),
             self.wait_queues.clone(),
-            budgets.overrides.clone(),
+            (budgets.overrides.clone(), self.events.clone()),
             tells_client,
         )
     }

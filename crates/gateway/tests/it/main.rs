@@ -92,6 +92,7 @@ mod admin_roles;
 mod admin_token;
 mod metrics;
 mod metrics_format;
+mod notify;
 mod observability;
 mod one_client;
 mod one_limit;

@@ -228,7 +228,7 @@ impl Limit {
     }
 
     /// Returns the hash of the limit's ID. The [`LimitKey`](super::LimitKey) of every charge contains this hash.
-    pub(crate) const fn id_hash(&self) -> u64 {
+    pub const fn id_hash(&self) -> u64 {
         self.made.hash
     }
 

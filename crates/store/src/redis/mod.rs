@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use tidegate_core::{Micros, Verdict};
 pub use tidegate_redis::{
-    Agreement, HEARTBEAT, InvalidOptions, InvalidUrl, LEAST_VERSION, NodeInfo, RedisInfo, Tls,
-    check_url, is_tls,
+    Agreement, Claim, Claims, HEARTBEAT, InvalidOptions, InvalidUrl, LEAST_VERSION, NodeInfo,
+    RedisInfo, Tls, check_url, is_tls,
 };
 use tidegate_redis::{CONNECT, Finding, Gateways, Identity, Secret, Shards};
 

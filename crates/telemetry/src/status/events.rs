@@ -68,6 +68,15 @@ impl Events {
         for (state, text) in self.crowded.look(view.store.memory(), Instant::now()) {
             self.add("keys", state, text);
         }
+        for (limit, count) in view.metrics.budget_events().take_reported() {
+            let text = match count {
+                1 => format!("A budget of the limit {limit} has reached a threshold of notify."),
+                _ => format!(
+                    "{count} budgets of the limit {limit} have reached a threshold of notify."
+                ),
+            };
+            self.add("budget", State::Ok, text);
+        }
         let pressure = view.overload.pressure();
         if pressure != self.pressure {
             self.pressure = pressure;

@@ -22,7 +22,13 @@ impl Enforced {
         let plan = caller.plan.take();
         let mut decided = Decided::of(caller, &self.policy);
         let reply = match rule_charges(&self.policy, &mut decided, assessment, plan.as_ref()) {
-            Some(charges) => Some(self.ask(&charges, sender, &mut decided).await),
+            Some(charges) => {
+                let reply = self.ask(&charges, sender, &mut decided).await;
+                let client = &decided.client;
+                self.events
+                    .look(&charges, &reply.decision, client, plan.as_ref());
+                Some(reply)
+            }
             None => None,
         };
         given(decided, plan, reply)
@@ -69,7 +75,13 @@ impl Enforced {
         let plan = caller.plan.take();
         let mut decided = Decided::of(caller, &self.policy);
         let charges = rule_charges(&self.policy, &mut decided, assessment, plan.as_ref());
-        let reply = charges.map(|charges| admission.ask_at_once(memory, &charges));
+        let reply = charges.map(|charges| {
+            let reply = admission.ask_at_once(memory, &charges);
+            let client = &decided.client;
+            self.events
+                .look(&charges, &reply.decision, client, plan.as_ref());
+            reply
+        });
         given(decided, plan, reply)
     }
 }

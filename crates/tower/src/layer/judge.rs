@@ -44,6 +44,9 @@ impl Enforced {
                     // Boxed, so that the future of a decision in memory is small.
                     Store::Redis(_) => Box::pin(admission.ask(&charges)).await,
                 };
+                let client = &decided.client;
+                self.events
+                    .look(&charges, &reply.decision, client, plan.as_ref());
                 decided.decide(reply.decision);
                 let held = reply.reservation.and_then(Reservation::into_holds);
                 (held, indices)
