@@ -21,12 +21,13 @@ class Api(BaseHTTPRequestHandler):
         prompt = sum(len(message["content"].split()) for message in asked.get("messages", []))
         count = int(asked.get("max_tokens", 10))
         words = [WORDS[nth % len(WORDS)] for nth in range(count)]
+        model = asked.get("model", "small-1")
         usage = {"prompt_tokens": prompt, "completion_tokens": count, "total_tokens": prompt + count}
         if asked.get("stream"):
-            self.stream(words, usage)
+            self.stream(words, usage, model)
         else:
             message = {"role": "assistant", "content": " ".join(words)}
-            self.whole({"object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": usage})
+            self.whole({"object": "chat.completion", "model": model, "choices": [{"index": 0, "message": message}], "usage": usage})
 
     def whole(self, answer):
         body = json.dumps(answer).encode()
@@ -36,7 +37,7 @@ class Api(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def stream(self, words, usage):
+    def stream(self, words, usage, model):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -44,9 +45,9 @@ class Api(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             for word in words:
-                self.event({"choices": [{"index": 0, "delta": {"content": word + " "}}], "usage": None})
+                self.event({"choices": [{"index": 0, "delta": {"content": word + " "}}], "usage": None, "model": model})
                 time.sleep(0.02)
-            self.event({"choices": [], "usage": usage})
+            self.event({"choices": [], "usage": usage, "model": model})
             self.wfile.write(b"data: [DONE]\n\n")
         except ConnectionError:
             pass  # Nobody reads on.

@@ -9,10 +9,10 @@ use tidegate_testkit::{Answer, Client, Process, body};
 use crate::kit::{LONG, page_json, until};
 use crate::support::TestGateway;
 
-/// The example's API, on a port of its own.
-async fn api(folder: &Path) -> (Process, String) {
+/// A program of the example, on a port of its own.
+async fn program(folder: &Path, name: &str) -> (Process, String) {
     let mut command = Command::new("python3");
-    command.arg("-u").arg(folder.join("api.py")).arg("0");
+    command.arg("-u").arg(folder.join(name)).arg("0");
     let process = Process::spawn(command);
     let line = process.wait_for_line("listens on port", LONG).await;
     let (_, port) = line.rsplit_once(' ').unwrap();
@@ -39,7 +39,8 @@ async fn left(gateway: &TestGateway, client: &str) -> u64 {
 #[tokio::test]
 async fn tokens_are_charged_as_the_answers_tell_them() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/llm");
-    let (_api, address) = api(&folder).await;
+    let (_api, address) = program(&folder, "api.py").await;
+    let (receiver, events) = program(&folder, "receiver.py").await;
     let shipped = std::fs::read_to_string(folder.join("gateway.yaml")).unwrap();
     let own = |line: &&str| !line.starts_with("listen:") && !line.starts_with("admin:");
     let yaml: Vec<_> = shipped.lines().filter(own).collect();
@@ -48,6 +49,7 @@ async fn tokens_are_charged_as_the_answers_tell_them() {
     // What refills meanwhile is left out.
     let yaml = yaml
         .replace("${LLM_API:-127.0.0.1:9000}", &address)
+        .replace("${LLM_EVENTS:-127.0.0.1:9100}", &events)
         .replace("600/h", "1000/31d")
         .replace("60000/h", "1000/31d");
     let gateway = TestGateway::start(&yaml).await;
@@ -61,7 +63,7 @@ async fn tokens_are_charged_as_the_answers_tell_them() {
         .await;
     };
 
-    let prompt = r#""messages":[{"role":"user","content":"what does it cost"}]"#;
+    let prompt = r#""model":"small-1","messages":[{"role":"user","content":"what does it cost"}]"#;
     let answer = ask(
         &client,
         "free-key",
@@ -92,6 +94,17 @@ async fn tokens_are_charged_as_the_answers_tell_them() {
     let credits = all.find(|it| it["name"] == "credits").unwrap();
     // Three prompts of 4 words, and answers of 16, 26 and 296 words at four credits each.
     assert_eq!(credits["used"], 3 * 4 + 4 * (16 + 26 + 296));
+    // A large model costs 15 times as much.
+    let large = format!("{{{prompt},\"max_tokens\":100}}").replace("small-1", "large-1");
+    assert_eq!(ask(&client, "free-key", &large).await.status, 200);
+    let event = receiver.wait_for_line("api_key:free has used", LONG).await;
+    assert!(event.ends_with("of 8000 credits: 80 %"), "{event}");
+    let limits = Request::get("/limits").header("x-api-key", "free-key");
+    let limits = client.request(limits.body(body::empty()).unwrap()).await;
+    let limits: serde_json::Value = serde_json::from_slice(&limits.body).unwrap();
+    let mut all = limits["budgets"].as_array().unwrap().iter();
+    let credits = all.find(|it| it["name"] == "credits").unwrap();
+    assert_eq!(credits["used"], 1_364 + 15 * (4 + 400));
 
     assert_eq!(ask(&client, "gold-key", &long).await.status, 200);
     has_left("api_key:gold", 49_000).await;
