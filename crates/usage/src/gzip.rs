@@ -2,16 +2,17 @@
 //!
 //! Checksums are not verified: the gateway passes the compressed body on unchanged, and the client verifies it.
 
-use miniz_oxide::inflate::stream::{InflateState, inflate};
-use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_HAS_MORE_INPUT;
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 /// A stream may expand to `MOST_TIMES` its compressed size, plus [`FREE`] bytes. Answers of APIs expand 3 to 50 times, the worst possible
 /// stream 1,032 times.
 const MOST_TIMES: u64 = 100;
 /// The bytes to which any stream may expand. A client may request a short and very repetitive answer, which expands more than `MOST_TIMES`.
 const FREE: u64 = 16 << 20;
-/// The size of the buffer for decompressed bytes, in bytes.
-const BUFFER: usize = 4 << 10;
+/// The longest distance to a repeated text, in bytes (RFC 1951, 3.2.5).
+const WINDOW: usize = 32 << 10;
 
 const CRC: u8 = 1 << 1;
 const EXTRA: u8 = 1 << 2;
@@ -24,11 +25,29 @@ pub(crate) struct Gunzip {
     place: Place,
     flags: u8,
     /// The state of the decompressor, 43 KB. It is allocated at the first compressed byte, so that it does not delay the head of an answer.
-    inflate: Option<Box<InflateState>>,
+    inflate: Option<Box<Inflate>>,
     /// The number of compressed bytes so far.
     taken: u64,
     /// The number of decompressed bytes so far.
     given: u64,
+}
+
+/// A decompressor of one member, with the last decompressed bytes.
+struct Inflate {
+    state: DecompressorOxide,
+    window: [u8; WINDOW],
+    /// The place in the window for the next byte.
+    at: usize,
+}
+
+impl Default for Inflate {
+    fn default() -> Self {
+        Self {
+            state: DecompressorOxide::new(),
+            window: [0; WINDOW],
+            at: 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +85,7 @@ impl Gunzip {
         self.given
     }
 
-    /// Decompresses the next part. `sink` gets the result in pieces of up to 4 KiB.
+    /// Decompresses the next part. `sink` gets the result in pieces of up to 32 KiB.
     pub(crate) fn read(&mut self, part: &[u8], mut sink: impl FnMut(&[u8])) {
         self.taken += part.len() as u64;
         let mut rest = part;
@@ -108,7 +127,7 @@ impl Gunzip {
             (Place::Checksum(left), _) => Place::Checksum(left - 1),
             (Place::Trailer(1), _) => {
                 if let Some(inflate) = &mut self.inflate {
-                    inflate.reset(DataFormat::Raw);
+                    inflate.state.init();
                 }
                 Place::Start(0)
             }
@@ -136,29 +155,28 @@ impl Gunzip {
     /// Decompresses the body of a member. Returns the unread rest of the part.
     fn body<'a>(&mut self, part: &'a [u8], sink: &mut impl FnMut(&[u8])) -> &'a [u8] {
         let mut rest = part;
-        let mut buffer = [0; BUFFER];
-        let state = self
-            .inflate
-            .get_or_insert_with(|| InflateState::new_boxed(DataFormat::Raw));
+        let inflate = self.inflate.get_or_insert_default();
         loop {
-            let done = inflate(state, rest, &mut buffer, MZFlush::None);
-            rest = &rest[done.bytes_consumed..];
-            self.given += done.bytes_written as u64;
+            let Inflate { state, window, at } = &mut **inflate;
+            let (status, read, written) =
+                decompress(state, rest, window, *at, TINFL_FLAG_HAS_MORE_INPUT);
+            rest = &rest[read..];
+            self.given += written as u64;
             if self.given > FREE + MOST_TIMES.saturating_mul(self.taken) {
                 self.place = Place::Failed;
                 return rest;
             }
-            sink(&buffer[..done.bytes_written]);
-            match done.status {
-                Ok(MZStatus::StreamEnd) => {
+            // Bytes before an error count, too: whether they arrive with the error depends on the parts alone.
+            sink(&window[*at..*at + written]);
+            *at = (*at + written) % WINDOW;
+            match status {
+                TINFLStatus::HasMoreOutput => {}
+                TINFLStatus::NeedsMoreInput => return rest,
+                TINFLStatus::Done => {
                     self.place = Place::Trailer(8);
                     return rest;
                 }
-                Ok(_) if rest.is_empty() && done.bytes_written < BUFFER => return rest,
-                Ok(_) => {}
-                // The decompressor needs the next part.
-                Err(MZError::Buf) => return &[],
-                Err(_) => {
+                _ => {
                     self.place = Place::Failed;
                     return rest;
                 }
