@@ -74,7 +74,7 @@ mod tests {
             (
                 "large",
                 &["large"][..],
-                &["large-2", "larg", "Large", ""][..],
+                &["large-2", "larger", "Large", ""][..],
             ),
             ("large-*", &["large-", "large-2"], &["large", "a-large-2"]),
             ("*", &["", "large"], &[]),
