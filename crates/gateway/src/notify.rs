@@ -1,5 +1,7 @@
 //! Reports budgets that have reached a threshold of `notify`: once for each budget, threshold and period over all gateways.
 //!
+//! Units that running requests hold may be given back, so an event of such a budget waits until they are used.
+//!
 //! Each event has a task, so that a slow receiver delays no other receiver. A task first claims its event in Redis. While another gateway
 //! has the claim, the task waits, and takes over if that gateway has not reported the event when the claim ends. So an event is lost only if
 //! all gateways that have seen it end before it is reported.
@@ -16,7 +18,7 @@ use aws_lc_rs::{digest, rand};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tidegate_store::redis::{Claim, Claims};
-use tidegate_store::{Store, StoreError};
+use tidegate_store::{Charge, Store, StoreError};
 use tidegate_telemetry::metrics::BudgetEventMetrics;
 use tidegate_tower::{BudgetEvent, BudgetEvents, Dropped, Webhook};
 use tokio::sync::{Semaphore, mpsc};
@@ -30,6 +32,12 @@ const MAX_PENDING: usize = 10_000;
 const MAX_SENDING: usize = 16;
 /// The time for which a claim is kept without a renewal. Longer than an attempt and the longest wait before the next attempt.
 const LEASE: Duration = Duration::from_secs(20);
+/// The time between two looks at a budget whose units are held.
+const LOOK: Duration = Duration::from_secs(1);
+/// The time between two attempts while another gateway has the claim.
+const POLL: Duration = Duration::from_secs(5);
+/// The most attempts to record in Redis that an event was reported.
+const MAX_RECORDS: u32 = 5;
 /// The wait after a first failure. Each further failure doubles the wait.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait after a failure.
@@ -57,6 +65,7 @@ pub(crate) fn queue(metrics: &BudgetEventMetrics) -> (BudgetEvents, mpsc::Receiv
 /// Reports the events of a gateway.
 #[derive(Debug)]
 pub(crate) struct Notifier {
+    store: Store,
     /// `None` if budgets are in memory.
     claims: Option<Claims>,
     events: BudgetEvents,
@@ -113,6 +122,7 @@ impl Notifier {
             }
         };
         Ok(Self {
+            store: store.clone(),
             claims,
             events,
             metrics,
@@ -132,7 +142,7 @@ impl Notifier {
             self.metrics.waiting.inc();
             let notifier = self.clone();
             tokio::spawn(async move {
-                notifier.report(&receiver, &event).await;
+                notifier.settle_and_report(&receiver, event).await;
                 notifier.metrics.waiting.dec();
                 drop(permit);
             });
@@ -174,6 +184,51 @@ impl Notifier {
             .clone()
     }
 
+    /// Reports an event if the units are used, and not only held.
+    async fn settle_and_report(&self, receiver: &Receiver, mut event: BudgetEvent) {
+        if event.limit.reserves().is_some() {
+            let Some(used) = self.settled(&event).await else {
+                self.events.forget(&event);
+                return;
+            };
+            event.used = used;
+        }
+        self.report(receiver, &event).await;
+    }
+
+    /// Waits until the budget has used the units of the event, and returns the used units. `None` if running requests gave too many of these
+    /// units back.
+    async fn settled(&self, event: &BudgetEvent) -> Option<u64> {
+        let capacity = event.limit.quota().capacity();
+        let charge = Charge {
+            limit: &event.limit,
+            key: event.key,
+            cost: 1,
+            origin: None,
+        };
+        while event.found.elapsed() < GIVE_UP {
+            if let Ok(Some((remaining, held))) = self.left(&charge).await {
+                let taken = capacity.saturating_sub(remaining);
+                let used = taken.saturating_sub(held);
+                if event.is_reached(used) {
+                    return Some(used);
+                }
+                if !event.is_reached(taken) {
+                    return None;
+                }
+            }
+            sleep(LOOK).await;
+        }
+        None
+    }
+
+    /// Returns the units of a budget that are left, and the units that running requests hold.
+    async fn left(&self, charge: &Charge<'_>) -> Result<Option<(u64, u64)>, StoreError> {
+        let outlooks = self.store.peek(std::slice::from_ref(charge)).await?;
+        let held = self.store.counts(charge).await?.held;
+        Ok(outlooks.first().map(|it| (it.verdict.remaining, held)))
+    }
+
     /// Reports an event. Tries again after failures, for a quarter of an hour.
     async fn report(&self, receiver: &Receiver, event: &BudgetEvent) {
         let (id, began) = (event_id(event), Instant::now());
@@ -186,8 +241,12 @@ impl Notifier {
                 }
                 Ok(Attempt::Elsewhere) => return,
                 Ok(Attempt::Claimed) => {
+                    if began.elapsed() >= GIVE_UP {
+                        self.events.forget(event);
+                        return;
+                    }
                     self.metrics.waiting.dec();
-                    sleep(LEASE).await;
+                    sleep(POLL).await;
                     self.metrics.waiting.inc();
                     continue;
                 }
@@ -231,16 +290,28 @@ impl Notifier {
             sender.send(id, event).await.map_err(Failure::Webhook)?;
         }
         log(event);
-        if let Some(claims) = claims
-            && let Err(error) = claims.reported(id, kept(event)).await
-        {
-            tracing::warn!(
-                %error,
-                limit = event.limit.name(),
-                "Redis has no record that the event of a budget was reported; another gateway may report it again"
-            );
+        if let Some(claims) = claims {
+            record(claims, id, event).await;
         }
         Ok(Attempt::Reported)
+    }
+}
+
+/// Records in Redis that an event was reported. Tries a few times, because another gateway would report the event again without the record.
+async fn record(claims: &Claims, id: &str, event: &BudgetEvent) {
+    for attempt in 1.. {
+        match claims.reported(id, kept(event)).await {
+            Ok(()) => return,
+            Err(error) if attempt == MAX_RECORDS => {
+                tracing::warn!(
+                    %error,
+                    limit = event.limit.name(),
+                    "Redis has no record that the event of a budget was reported; another gateway may report it again"
+                );
+                return;
+            }
+            Err(_) => sleep(FIRST_WAIT).await,
+        }
     }
 }
 
@@ -257,12 +328,14 @@ fn log(event: &BudgetEvent) {
     );
 }
 
-/// Returns the time for which the record of a reported event is kept: until the same budget may have the event again.
+/// Returns the time for which the record of a reported event is kept: the rest of the period, and the time of a claim at least, so that
+/// waiting gateways find the record.
 fn kept(event: &BudgetEvent) -> Duration {
-    Duration::from_micros(event.until.saturating_sub(event.now)).max(LEASE)
+    let period = Duration::from_micros(event.until.saturating_sub(event.now));
+    period.saturating_sub(event.found.elapsed()).max(LEASE)
 }
 
-/// Returns the ID of an event: the same on all gateways for a budget, a threshold and a window.
+/// Returns the ID of an event for its claim: the same on all gateways for a budget, a threshold and a window.
 fn event_id(event: &BudgetEvent) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     let id = event.limit.id().as_bytes();
@@ -271,7 +344,8 @@ fn event_id(event: &BudgetEvent) -> String {
     context.update(&event.key.tag);
     context.update(&event.key.rest);
     context.update(&[event.at]);
-    context.update(&event.window.unwrap_or(0).to_be_bytes());
+    let window = event.has_windows.then_some(event.until);
+    context.update(&window.unwrap_or(0).to_be_bytes());
     hexadecimal(&context.finish().as_ref()[..16])
 }
 

@@ -10,7 +10,7 @@ use tidegate_store::Limit;
 use tidegate_usage::{BodyReader, JsonPath, Weight, WeightedPath};
 
 use crate::reserve::units_at;
-use crate::{Cost, RequestTexts, Rule};
+use crate::{Cost, Prices, RequestTexts, Rule};
 
 /// The result of reading a request's cost from the body of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,19 +97,31 @@ impl BodyCosts {
     /// Returns the price of the request under this limit. The model in the answer counts before the model in the request, because the client
     /// cannot choose the answer.
     fn price(&self, limit: &Limit) -> Weight {
-        let cost = self.position(limit).and_then(|at| self.limits.get(at));
-        let Some(prices) = cost.and_then(|(_, cost)| cost.prices()) else {
+        let Some(prices) = self.prices(limit) else {
             return Weight::ONE;
         };
-        let index = self.models.iter().position(|path| *path == prices.path);
-        let answered = index.and_then(|index| self.reader.text(index));
-        prices.of(&[answered, self.texts.get(&prices.path)])
+        match self.model(&prices.path) {
+            Some(index) if self.reader.has_text(index) => prices.of(self.reader.text(index)),
+            _ => prices.of(self.texts.get(&prices.path)),
+        }
     }
 
-    /// Whether the parts of the body that were read have all numbers of the cost under this limit.
+    /// Returns the reader's index of the path to a model.
+    fn model(&self, path: &JsonPath) -> Option<usize> {
+        self.models.iter().position(|other| other == path)
+    }
+
+    /// Whether the parts of the body that were read have all numbers of the cost under this limit, and the model.
     pub(crate) fn is_whole(&self, limit: &Limit) -> bool {
         let mut paths = self.paths(limit).into_iter().flatten();
+        let model = self.prices(limit).and_then(|it| self.model(&it.path));
         paths.all(|path| self.reader.thousandths(path).is_some())
+            && model.is_none_or(|index| self.reader.has_text(index))
+    }
+
+    fn prices(&self, limit: &Limit) -> Option<&Prices> {
+        let (_, cost) = self.limits.get(self.position(limit)?)?;
+        cost.prices()
     }
 
     /// Returns the charge under this limit for a body without the limit's number. `reserved` are the units that the request holds.

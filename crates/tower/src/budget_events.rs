@@ -6,23 +6,25 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tidegate_core::{Micros, Verdict};
 use tidegate_identity::{Client, ClientPlan};
 use tidegate_store::{Decision, Key, Limit, Mode, Via};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::charges::{RuleCharge, RuleCharges};
 use crate::{Notify, Per};
 
 /// The most events that wait for the task that delivers them.
 const MAX_WAITING: usize = 10_000;
-/// The most budgets whose events are remembered.
-const MAX_BUDGETS: usize = 100_000;
+/// The most thresholds of budgets that are remembered.
+const MAX_REACHED: usize = 200_000;
 /// The shortest time between two equal events of a budget without windows.
 const LEAST_PERIOD: Micros = 60_000_000;
-/// The shortest time between two searches for budgets whose period is over.
+/// The shortest time between two searches for thresholds whose period is over.
 const SWEEP_EVERY: Micros = 10_000_000;
 
 /// The event that a budget has reached a threshold.
@@ -40,15 +42,21 @@ pub struct BudgetEvent {
     pub plan: Option<ClientPlan>,
     /// The threshold, in percent.
     pub at: u8,
-    /// The used units, with the units that running requests hold.
+    /// The used units. When the event is found, these include the units that running requests hold.
     pub used: u64,
+    /// The usual cost of a request.
+    usual: u64,
+    /// Whether the limit has refused the request.
+    is_refused: bool,
     /// The time of the decision by the store's clock, in us since the epoch.
     pub now: Micros,
     /// The time at which all units are free again, in us since the epoch.
     pub resets_at: Micros,
-    /// The end of the window, in us since the epoch. `None` if the limit has no windows.
-    pub window: Option<Micros>,
-    /// The time at which the budget may have the same event again, in us since the epoch.
+    /// The moment at which this process found the event.
+    pub found: Instant,
+    /// Whether the limit counts in windows of the clock. If so, the period of the event is the window.
+    pub has_windows: bool,
+    /// The end of the event's period, in us since the epoch. From then on, the budget may have the same event again.
     pub until: Micros,
     /// The thresholds and the receiver.
     pub notify: Arc<Notify>,
@@ -61,7 +69,7 @@ pub struct BudgetEvents(Option<Arc<Found>>);
 #[derive(Debug)]
 struct Found {
     sender: mpsc::Sender<BudgetEvent>,
-    budgets: Mutex<Budgets>,
+    reached: Mutex<Reached>,
     dropped: Box<dyn Dropped>,
 }
 
@@ -71,24 +79,16 @@ pub trait Dropped: fmt::Debug + Send + Sync {
     fn dropped(&self, limit: &str);
 }
 
-/// A budget: the hash of its limit's ID, and its key.
-type Budget = (u64, Key);
+/// A threshold of a budget: the hash of the limit's ID, the key of the budget, and the percent.
+type Threshold = (u64, Key, u8);
 
-/// The budgets that have reached a threshold.
+/// The thresholds that budgets have reached.
 #[derive(Debug, Default)]
-struct Budgets {
-    reached: HashMap<Budget, Reached>,
-    /// The time of the last search for budgets whose period is over.
-    swept: Micros,
-}
-
-/// The thresholds that a budget has reached.
-#[derive(Clone, Copy, Debug)]
 struct Reached {
-    /// The bits of the thresholds, by their index.
-    at: u8,
-    /// The time at which the period ends, in us since the epoch by the store's clock.
-    until: Micros,
+    /// The time at which the budget may have the event again, in us since the epoch by the store's clock.
+    until: HashMap<Threshold, Micros>,
+    /// The time of the last search for thresholds whose period is over.
+    swept: Micros,
 }
 
 impl BudgetEvents {
@@ -97,7 +97,7 @@ impl BudgetEvents {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let found = Found {
             sender,
-            budgets: Mutex::default(),
+            reached: Mutex::default(),
             dropped: Box::new(dropped),
         };
         (Self(Some(Arc::new(found))), receiver)
@@ -150,93 +150,101 @@ impl Found {
             true => quota.counts_until(now),
             false => resets_at.max(now.saturating_add(LEAST_PERIOD)),
         };
+        // Other parts do not name the owner of the budget.
+        let is_named = charge.rule.per.contains(&Per::Client);
         let reached = notify.at.iter().copied();
-        let reached = reached.filter(|at| reaches(charge, verdict, *at));
-        let bits = reached.fold(0, |bits, at| bits | bit(notify, at));
-        let Some(new) = self.note((charge.limit.id_hash(), charge.key), bits, (now, until)) else {
-            return self.dropped.dropped(charge.limit.name());
-        };
-        for at in notify
-            .at
-            .iter()
-            .copied()
-            .filter(|at| new & bit(notify, *at) != 0)
-        {
-            let is_own = charge.rule.is_callers();
+        let is_refused = !verdict.allowed && !verdict.settling;
+        for at in reached.filter(|at| reaches(charge, verdict, *at)) {
+            let threshold = (charge.limit.id_hash(), charge.key, at);
+            match self.note(threshold, (now, until)) {
+                Some(true) => {}
+                Some(false) => continue,
+                None => {
+                    self.dropped.dropped(charge.limit.name());
+                    continue;
+                }
+            }
             let event = BudgetEvent {
                 limit: charge.limit.clone(),
                 per: charge.rule.per.clone(),
                 key: charge.key,
-                client: is_own.then(|| client.clone()),
-                plan: plan.filter(|_| is_own).cloned(),
+                client: is_named.then(|| client.clone()),
+                plan: plan.filter(|_| is_named).cloned(),
                 at,
                 used: quota.capacity().saturating_sub(verdict.remaining),
+                usual: charge.rule.cost.at_first().unwrap_or(1),
+                is_refused,
                 now,
+                found: Instant::now(),
                 resets_at,
-                window: has_windows.then_some(until),
+                has_windows,
                 until,
                 notify: notify.clone(),
             };
             if let Err(error) = self.sender.try_send(event) {
-                let event = match &error {
-                    mpsc::error::TrySendError::Full(event)
-                    | mpsc::error::TrySendError::Closed(event) => event,
-                };
-                self.forget(event);
+                let (TrySendError::Full(event) | TrySendError::Closed(event)) = error;
+                self.forget(&event);
                 self.dropped.dropped(event.limit.name());
             }
         }
     }
 
-    /// Adds thresholds that a budget has reached. Returns the bits that are new in this period. `None` if there is no place for a further
-    /// budget.
-    fn note(&self, budget: Budget, bits: u8, (now, until): (Micros, Micros)) -> Option<u8> {
-        let mut budgets = self.budgets.lock();
-        if let Some(reached) = budgets.reached.get_mut(&budget) {
-            if reached.until <= now {
-                *reached = Reached { at: 0, until };
+    /// Records that a threshold was reached. Returns whether this is new in the period. `None` if there is no place for a further threshold.
+    fn note(&self, threshold: Threshold, (now, until): (Micros, Micros)) -> Option<bool> {
+        let mut reached = self.reached.lock();
+        if let Some(noted) = reached.until.get_mut(&threshold) {
+            let is_new = *noted <= now;
+            if is_new {
+                *noted = until;
             }
-            let new = bits & !reached.at;
-            reached.at |= bits;
-            return Some(new);
+            return Some(is_new);
         }
-        if budgets.reached.len() >= MAX_BUDGETS && budgets.swept.saturating_add(SWEEP_EVERY) <= now
-        {
-            budgets.swept = now;
-            budgets.reached.retain(|_, reached| reached.until > now);
+        if reached.until.len() >= MAX_REACHED && reached.swept.saturating_add(SWEEP_EVERY) <= now {
+            reached.swept = now;
+            reached.until.retain(|_, until| *until > now);
         }
-        if budgets.reached.len() >= MAX_BUDGETS {
+        if reached.until.len() >= MAX_REACHED {
             return None;
         }
-        budgets.reached.insert(budget, Reached { at: bits, until });
-        Some(bits)
+        reached.until.insert(threshold, until);
+        Some(true)
     }
 
+    /// Forgets that this event's threshold was reached, unless the budget has reached it in a later period as well.
     fn forget(&self, event: &BudgetEvent) {
-        let budget = (event.limit.id_hash(), event.key);
-        if let Some(reached) = self.budgets.lock().reached.get_mut(&budget) {
-            reached.at &= !bit(&event.notify, event.at);
+        let threshold = (event.limit.id_hash(), event.key, event.at);
+        let mut reached = self.reached.lock();
+        if reached.until.get(&threshold) == Some(&event.until) {
+            reached.until.remove(&threshold);
         }
     }
 }
 
-/// Whether a budget has reached a threshold. A refusal counts as 100 %, unless running requests may give back the units that they hold.
+/// Whether a budget has reached a threshold, if held units count as used. A budget with less than the usual cost of a request left is used
+/// up, once a request was refused.
 fn reaches(charge: &RuleCharge<'_>, verdict: &Verdict, at: u8) -> bool {
-    if !verdict.allowed {
-        return !verdict.settling;
-    }
     let capacity = charge.limit.quota().capacity();
-    let used = u128::from(capacity.saturating_sub(verdict.remaining));
-    used * 100 >= u128::from(capacity) * u128::from(at)
+    let used = capacity.saturating_sub(verdict.remaining);
+    if is_share(used, capacity, at) {
+        return true;
+    }
+    let usual = charge.rule.cost.at_first().unwrap_or(1);
+    !verdict.allowed && !verdict.settling && verdict.remaining < usual
 }
 
-/// Returns the bit of a threshold.
-fn bit(notify: &Notify, at: u8) -> u8 {
-    let index = notify.at.iter().position(|other| *other == at);
-    index.map_or(0, |index| 1_u8.checked_shl(index as u32).unwrap_or(0))
+/// Whether `used` units are at least this percentage of the capacity.
+fn is_share(used: u64, capacity: u64, percent: u8) -> bool {
+    u128::from(used) * 100 >= u128::from(capacity) * u128::from(percent)
 }
 
 impl BudgetEvent {
+    /// Whether the budget has reached the threshold if this number of units is used.
+    pub fn is_reached(&self, used: u64) -> bool {
+        let capacity = self.limit.quota().capacity();
+        is_share(used, capacity, self.at)
+            || self.is_refused && capacity.saturating_sub(used) < self.usual
+    }
+
     /// Whether each gateway has a budget of its own for this key, so that it has events of its own.
     pub fn is_local(&self) -> bool {
         self.limit.mode() == Mode::Local
@@ -254,10 +262,10 @@ mod tests {
         fn dropped(&self, _: &str) {}
     }
 
-    fn budget(number: u64) -> Budget {
+    fn threshold(number: u64, at: u8) -> Threshold {
         let mut tag = [0; 16];
         tag[..8].copy_from_slice(&number.to_be_bytes());
-        (1, Key { tag, rest: [0; 16] })
+        (1, Key { tag, rest: [0; 16] }, at)
     }
 
     fn found() -> Arc<Found> {
@@ -268,31 +276,33 @@ mod tests {
     #[test]
     fn a_budget_has_each_threshold_once_in_a_period() {
         let found = found();
-        assert_eq!(found.note(budget(1), 0b001, (10, 100)), Some(0b001));
-        assert_eq!(found.note(budget(1), 0b011, (20, 100)), Some(0b010));
-        assert_eq!(found.note(budget(1), 0b011, (99, 100)), Some(0));
-        assert_eq!(found.note(budget(2), 0b001, (99, 100)), Some(0b001));
-        // The next period.
-        assert_eq!(found.note(budget(1), 0b001, (100, 200)), Some(0b001));
-        assert_eq!(found.note(budget(1), 0b001, (199, 200)), Some(0));
+        let (first, second) = (threshold(1, 80), threshold(1, 100));
+        assert_eq!(found.note(first, (10, 100)), Some(true));
+        assert_eq!(found.note(first, (20, 120)), Some(false));
+        // Each threshold has a period of its own.
+        assert_eq!(found.note(second, (50, 150)), Some(true));
+        assert_eq!(found.note(threshold(2, 80), (99, 100)), Some(true));
+        assert_eq!(found.note(first, (100, 200)), Some(true));
+        assert_eq!(found.note(second, (100, 200)), Some(false));
+        assert_eq!(found.note(second, (150, 250)), Some(true));
+        assert_eq!(found.note(first, (199, 300)), Some(false));
     }
 
     #[test]
-    fn places_for_budgets_are_bounded_and_freed_when_periods_end() {
+    fn places_are_bounded_and_freed_when_periods_end() {
         let found = found();
-        for number in 0..MAX_BUDGETS as u64 {
+        for number in 0..MAX_REACHED as u64 {
             let until = if number == 0 { 50 } else { 3 * SWEEP_EVERY };
-            assert_eq!(found.note(budget(number), 1, (10, until)), Some(1));
+            assert_eq!(found.note(threshold(number, 80), (10, until)), Some(true));
         }
-        let new = budget(u64::MAX);
-        assert_eq!(found.note(new, 1, (40, 100)), None);
-        assert_eq!(found.note(budget(1), 1, (40, 100)), Some(0));
+        let new = threshold(u64::MAX, 80);
+        assert_eq!(found.note(new, (40, 100)), None);
+        assert_eq!(found.note(threshold(1, 80), (40, 100)), Some(false));
         let later = SWEEP_EVERY;
-        assert_eq!(found.note(new, 1, (later, 3 * SWEEP_EVERY)), Some(1));
-        assert_eq!(found.note(budget(0), 1, (later, 100)), None);
-        // All periods but one are over.
+        assert_eq!(found.note(new, (later, 3 * SWEEP_EVERY)), Some(true));
+        assert_eq!(found.note(threshold(0, 80), (later, 100)), None);
         let last = 3 * SWEEP_EVERY;
-        assert_eq!(found.note(budget(0), 1, (last, last + 1)), Some(1));
-        assert_eq!(found.budgets.lock().reached.len(), 1);
+        assert_eq!(found.note(threshold(0, 80), (last, last + 1)), Some(true));
+        assert_eq!(found.reached.lock().until.len(), 1);
     }
 }

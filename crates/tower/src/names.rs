@@ -15,11 +15,10 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Returns the price of the first of these models that a pattern matches, else the highest price: otherwise clients could hide an
+    /// Returns the price of a model. The price of a model that is not known or not listed is the highest one: otherwise clients could hide an
     /// expensive model.
-    pub(crate) fn of(&self, models: &[Option<&str>]) -> Weight {
-        let mut models = models.iter().copied().flatten();
-        let price = models.find_map(|model| self.price(model));
+    pub(crate) fn of(&self, model: Option<&str>) -> Weight {
+        let price = model.and_then(|model| self.price(model));
         price.unwrap_or_else(|| self.highest())
     }
 

@@ -142,7 +142,7 @@ impl RequestReserve {
         let weight = self.byte.map_or(0, Weight::thousandths);
         let bytes = body.length.unwrap_or(0).saturating_mul(weight);
         let prices = self.prices.as_ref();
-        let price = prices.map_or(Weight::ONE, |prices| prices.of(&[texts.get(&prices.path)]));
+        let price = prices.map_or(Weight::ONE, |prices| prices.of(texts.get(&prices.path)));
         units_at(price, named.saturating_add(bytes)).clamp(1, self.max)
     }
 }

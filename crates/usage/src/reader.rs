@@ -139,6 +139,12 @@ impl BodyReader {
         scanner.found_text()
     }
 
+    /// Whether there was a text at the path with this index. [`text`](Self::text) does not return every text.
+    pub fn has_text(&self, path: usize) -> bool {
+        let scanner = self.text.scanners.get(self.text.numbers + path);
+        scanner.is_some_and(Scanner::has_value)
+    }
+
     /// Whether there was a number or a text at each path.
     pub fn has_all(&self) -> bool {
         self.text.scanners.iter().all(Scanner::has_value)

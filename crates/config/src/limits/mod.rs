@@ -146,7 +146,7 @@ pub(crate) fn limits(
         let Some(LimitName(name)) = check.read(name) else {
             continue;
         };
-        let notify = notify::notify(check, limit.notify.as_ref(), quota.as_ref(), &per);
+        let notify = notify::notify(check, limit, mode, quota.as_ref(), &per);
         let rule = quota.map(|quota| {
             let on_failure = on_failure.unwrap_or(shared.on_failure);
             let mut limit = Limit::new(&name, quota, on_failure).in_mode(mode);

@@ -9,9 +9,11 @@ use http::Uri;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::{Micros, Quota};
+use tidegate_store::Mode;
 use tidegate_tower::{Notify, Per, Webhook};
 
 use crate::check::Check;
+use crate::limits::WrittenLimit;
 use crate::secret::filled_in;
 use crate::value::net::http_url;
 use crate::value::number::Percent;
@@ -77,11 +79,12 @@ impl Value for WebhookSecret {
 /// Reads `notify` of a limit that is counted per these parts.
 pub(super) fn notify(
     check: &mut Check<'_>,
-    written: Option<&Spanned<WrittenNotify>>,
+    limit: &WrittenLimit,
+    mode: Mode,
     quota: Option<&Quota>,
     per: &[Per],
 ) -> Option<Arc<Notify>> {
-    let Spanned { value, place } = written?;
+    let Spanned { value, place } = limit.notify.as_ref()?;
     let mut at: Vec<u8> = Vec::new();
     for scalar in &value.at {
         let Some(Percent(percent)) = check.read(scalar) else {
@@ -119,6 +122,16 @@ pub(super) fn notify(
             None
         }
     };
+    if let Some(scalar) = &limit.block {
+        let problem = Problem::new(scalar.place, "a limit with `notify` cannot have `block`");
+        check.refuse(problem.note("a block hides how much of a budget is used"));
+    }
+    if mode == Mode::Leased {
+        let problem = Problem::new(*place, "a limit with `notify` cannot be leased");
+        check.refuse(problem.note(
+            "units that other gateways have in advance would count as used: write `mode: exact`",
+        ));
+    }
     if let Some(quota) = quota {
         if !quota.has_reset() {
             let message = format!("a {} limit cannot have `notify`", quota.algorithm());
@@ -129,6 +142,11 @@ pub(super) fn notify(
             check.refuse(problem.note("`notify` needs a period of a minute or more: a window of 1m, or a bucket that fills in 1m"));
         }
     }
+    if !per.is_empty() && !per.contains(&Per::Client) {
+        let problem = Problem::new(*place, "the events of this limit name no client");
+        check
+            .warn(problem.note("only a limit per `client` has events that say whose budget it is"));
+    }
     let is_chosen = |per: &&Per| {
         matches!(
             per,
@@ -136,11 +154,10 @@ pub(super) fn notify(
         )
     };
     if let Some(part) = per.iter().find(is_chosen) {
-        let problem = Problem::new(
-            *place,
-            format!("clients choose the `{part}` of their requests"),
-        );
-        check.warn(problem.note("one client can cause many events: count the limit per a verified part, such as `client`"));
+        let message = format!("clients choose the `{part}` of their requests");
+        check.warn(Problem::new(*place, message).note(
+            "one client can cause many events: count the limit per a verified part, such as `client`",
+        ));
     }
     (!at.is_empty()).then(|| {
         Arc::new(Notify {

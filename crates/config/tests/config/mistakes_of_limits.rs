@@ -255,7 +255,7 @@ fn events_that_one_client_can_cause() {
         &frame,
         &[
             (&of("client"), ""),
-            (&of("ip"), ""),
+            (&of("ip"), "the events of this limit name no client\n"),
             (
                 &of("client, \"header:x-app\""),
                 "clients choose the `header:x-app` of their requests\n",

@@ -13,11 +13,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use serde_json::json;
 use tidegate_net::text::causes;
 use tidegate_net::tls;
 use tidegate_tower::{BudgetEvent, Webhook};
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use super::date;
@@ -34,15 +34,14 @@ type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 #[derive(Debug)]
 pub(super) struct Sender {
     webhook: Arc<Webhook>,
-    /// `None` until the first request.
-    client: Mutex<Option<HttpClient>>,
+    client: OnceCell<HttpClient>,
 }
 
 impl Sender {
     pub(super) fn new(webhook: Arc<Webhook>) -> Self {
         Self {
             webhook,
-            client: Mutex::default(),
+            client: OnceCell::new(),
         }
     }
 
@@ -52,10 +51,14 @@ impl Sender {
     ///
     /// There is no answer with a status 2xx within five seconds. The error is the reason as text.
     pub(super) async fn send(&self, id: &str, event: &BudgetEvent) -> Result<(), String> {
-        let client = self.client()?;
+        let client = self.client.get_or_try_init(|| self.connect()).await?;
         let now = Timestamp::now();
         let body = body(event).to_string();
-        let id = format!("msg_{id}");
+        // Without windows, the claim of each period has the same ID, but receivers ignore a message whose ID has come before.
+        let id = match event.has_windows {
+            true => format!("msg_{id}"),
+            false => format!("msg_{id}_{}", event.now),
+        };
         let signature = signature(&self.webhook.key, &id, now.as_second(), &body);
         let request = Request::post(self.webhook.url.clone())
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
@@ -74,20 +77,18 @@ impl Sender {
         }
     }
 
-    fn client(&self) -> Result<HttpClient, String> {
-        let mut client = self.client.lock();
-        if let Some(client) = &*client {
-            return Ok(client.clone());
-        }
+    /// Makes the client. The certificate authorities of the machine are read from files.
+    async fn connect(&self) -> Result<HttpClient, String> {
         let https = self.webhook.url.scheme() == Some(&Scheme::HTTPS);
-        let tls = tls::https_client(None, https).map_err(|error| error.to_string())?;
+        let tls = tokio::task::spawn_blocking(move || tls::https_client(None, https)).await;
+        let tls = tls.map_err(|error| error.to_string())?;
+        let tls = tls.map_err(|error| error.to_string())?;
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
             .build();
-        let made = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(client.insert(made).clone())
+        Ok(Client::builder(TokioExecutor::new()).build(connector))
     }
 }
 

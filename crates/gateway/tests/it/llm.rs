@@ -98,7 +98,10 @@ async fn tokens_are_charged_as_the_answers_tell_them() {
     let large = format!("{{{prompt},\"max_tokens\":100}}").replace("small-1", "large-1");
     assert_eq!(ask(&client, "free-key", &large).await.status, 200);
     let event = receiver.wait_for_line("api_key:free has used", LONG).await;
-    assert!(event.ends_with("of 8000 credits: 80 %"), "{event}");
+    assert!(
+        event.ends_with("has used 7424 of 8000 credits: 80 %"),
+        "{event}"
+    );
     let limits = Request::get("/limits").header("x-api-key", "free-key");
     let limits = client.request(limits.body(body::empty()).unwrap()).await;
     let limits: serde_json::Value = serde_json::from_slice(&limits.body).unwrap();

@@ -180,6 +180,14 @@ async fn a_cost_that_passes_several_thresholds_causes_an_event_for_each() {
         sample_becomes(gateway.admin, REPORTED, 3).await;
         let all = [50, 80, 100].map(|at| (("user_id:ann".to_owned(), at), 1));
         assert_eq!(receiver.told(), HashMap::from(all));
+        // Later periods of the same threshold have other IDs, although they have no windows.
+        for (id, message) in receiver.messages() {
+            let (_, time) = id.rsplit_once('_').unwrap();
+            let time = jiff::Timestamp::from_microsecond(time.parse().unwrap()).unwrap();
+            let told = message["timestamp"].as_str().unwrap();
+            let told: jiff::Timestamp = told.parse().unwrap();
+            assert!(told.duration_until(time).as_secs().abs() <= 1, "{told}");
+        }
         gateway.stop().await;
     })
     .await;
@@ -282,6 +290,51 @@ async fn a_receiver_that_hangs_delays_nobody_else() {
     hung.status.send_replace(Some(StatusCode::OK));
     sample_becomes(gateway.admin, REPORTED, 40).await;
     gateway.stop().await;
+}
+
+/// Held units that are given back cause no event. Used units cause one without a further request.
+#[tokio::test]
+async fn an_event_waits_until_held_units_are_used() {
+    on_both_stores(async |store| {
+        let receiver = Receiver::start();
+        let (cost, costs) = watch::channel(None::<&'static str>);
+        let upstream = Upstream::start(move |_| {
+            let mut costs = costs.clone();
+            async move {
+                let cost = *costs.wait_for(Option::is_some).await.unwrap();
+                let mut response = Response::new(empty());
+                let cost = cost.unwrap().parse().unwrap();
+                response.headers_mut().insert("x-cost", cost);
+                response
+            }
+        });
+        let url = receiver.upstream.url();
+        let limit = "fixed_window: { limit: 100, window: 31d }, cost: { response_header: x-cost, reserve: 85 }";
+        let yaml = yaml(store, limit, "80%", &url, &upstream);
+        let gateway = TestGateway::start(&yaml).await;
+        let client = Arc::new(Client::new(gateway.address).knows("x-cost"));
+        let asking = |user: &'static str| {
+            let client = client.clone();
+            tokio::spawn(async move { ask(&client, user).await })
+        };
+        const WAITING: &str = "tidegate_budget_events_waiting";
+        let first = asking("ann");
+        sample_becomes(gateway.admin, WAITING, 1).await;
+        cost.send_replace(Some("5"));
+        assert_eq!(first.await.unwrap(), 200);
+        sample_becomes(gateway.admin, WAITING, 0).await;
+        assert!(receiver.messages().is_empty());
+        cost.send_replace(None);
+        let second = asking("ann");
+        sample_becomes(gateway.admin, WAITING, 1).await;
+        cost.send_replace(Some("80"));
+        assert_eq!(second.await.unwrap(), 200);
+        sample_becomes(gateway.admin, REPORTED, 1).await;
+        let messages = receiver.messages();
+        assert_eq!((messages.len(), &messages[0].1["data"]["used"]), (1, &85.into()));
+        gateway.stop().await;
+    })
+    .await;
 }
 
 /// A gateway dies while its receiver has not answered. A gateway that has seen the same budget reports the event.

@@ -6,8 +6,9 @@
 use super::distance;
 
 /// Keys whose values may be secrets, each with a number. A word with at most this number of typing mistakes counts as the key.
-const SECRETS: [(&str, usize); 22] = [
+const SECRETS: [(&str, usize); 23] = [
     ("secret", 2),
+    ("webhook", 1),
     ("hash", 1),
     ("url", 1),
     ("jwks_url", 2),

@@ -97,12 +97,12 @@ async fn the_price_of_the_model_in_the_answer_multiplies_the_cost() {
             r#"{"usage":{"in":1},"model":"large-mini"}"#,
             1,
         ),
-        // The answer names no model with a price.
+        // The answer names no model, or one without a price.
         (r#"{"model":"large-2"}"#, r#"{"usage":{"in":1}}"#, 15),
         (
             r#"{"model":"small"}"#,
             r#"{"model":"small-2026","usage":{"in":7}}"#,
-            7,
+            105,
         ),
         (
             r#"{"model":"tiny"}"#,
