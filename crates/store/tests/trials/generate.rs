@@ -3,7 +3,6 @@
 
 mod extras;
 mod mishaps;
-mod reserves;
 mod shares;
 mod themes;
 mod waits;
@@ -43,9 +42,6 @@ pub(crate) fn case(seed: u64) -> Case {
     }
     if shares::is_themed(seed) {
         return shares::case(seed);
-    }
-    if reserves::is_themed(seed) {
-        return reserves::case(seed);
     }
     let mut dice = Dice(seed);
     let theme = dice.pick(&[
