@@ -285,7 +285,7 @@ async fn a_receiver_that_hangs_delays_nobody_else() {
         good.told().len() == 40
     })
     .await;
-    assert!(hung.messages().len() <= 16, "{}", hung.messages().len());
+    assert!(hung.messages().len() < 40, "{}", hung.messages().len());
     assert_eq!(sample(gateway.admin, REPORTED).await, 0);
     hung.status.send_replace(Some(StatusCode::OK));
     sample_becomes(gateway.admin, REPORTED, 40).await;
