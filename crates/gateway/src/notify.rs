@@ -222,10 +222,12 @@ impl Notifier {
         None
     }
 
-    /// Returns the units of a budget that are left, and the units that running requests hold.
+    /// Returns the units of a budget that are left, and the most units that running requests held meanwhile.
     async fn left(&self, charge: &Charge<'_>) -> Result<Option<(u64, u64)>, StoreError> {
+        // A request may begin or end between the calls. Its held units must not count as used.
+        let before = self.store.counts(charge).await?.held;
         let outlooks = self.store.peek(std::slice::from_ref(charge)).await?;
-        let held = self.store.counts(charge).await?.held;
+        let held = self.store.counts(charge).await?.held.max(before);
         Ok(outlooks.first().map(|it| (it.verdict.remaining, held)))
     }
 
