@@ -32,8 +32,12 @@ const MAX_PENDING: usize = 10_000;
 const MAX_SENDING: usize = 16;
 /// The time for which a claim is kept without a renewal. Longer than an attempt and the longest wait before the next attempt.
 const LEASE: Duration = Duration::from_secs(20);
-/// The time between two looks at a budget whose units are held.
-const LOOK: Duration = Duration::from_secs(1);
+/// The time before the first look at a budget whose units are held. Each further look doubles the time.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// The longest time between two looks at such a budget.
+const LONGEST_LOOK: Duration = Duration::from_secs(8);
+/// The most looks at the same time, so that they take little of the store's time.
+const MAX_LOOKING: usize = 4;
 /// The time between two attempts while another gateway has the claim.
 const POLL: Duration = Duration::from_secs(5);
 /// The most attempts to record in Redis that an event was reported.
@@ -70,6 +74,7 @@ pub(crate) struct Notifier {
     claims: Option<Claims>,
     events: BudgetEvents,
     metrics: BudgetEventMetrics,
+    looking: Semaphore,
     /// The receivers with events. `None` stands for the log.
     receivers: Mutex<HashMap<Option<Arc<Webhook>>, Arc<Receiver>>>,
 }
@@ -126,6 +131,7 @@ impl Notifier {
             claims,
             events,
             metrics,
+            looking: Semaphore::new(MAX_LOOKING),
             receivers: Mutex::default(),
         })
     }
@@ -206,7 +212,10 @@ impl Notifier {
             cost: 1,
             origin: None,
         };
+        let mut wait = FIRST_LOOK;
         while event.found.elapsed() < GIVE_UP {
+            sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_LOOK);
             if let Ok(Some((remaining, held))) = self.left(&charge).await {
                 let taken = capacity.saturating_sub(remaining);
                 let used = taken.saturating_sub(held);
@@ -217,13 +226,13 @@ impl Notifier {
                     return None;
                 }
             }
-            sleep(LOOK).await;
         }
         None
     }
 
     /// Returns the units of a budget that are left, and the most units that running requests held meanwhile.
     async fn left(&self, charge: &Charge<'_>) -> Result<Option<(u64, u64)>, StoreError> {
+        let _place = self.looking.acquire().await;
         // A request may begin or end between the calls. Its held units must not count as used.
         let before = self.store.counts(charge).await?.held;
         let outlooks = self.store.peek(std::slice::from_ref(charge)).await?;

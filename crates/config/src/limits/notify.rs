@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::yaml::{Problem, Spanned};
+use crate::yaml::{Place, Problem, Spanned};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
@@ -84,9 +84,23 @@ pub(super) fn notify(
     quota: Option<&Quota>,
     per: &[Per],
 ) -> Option<Arc<Notify>> {
-    let Spanned { value, place } = limit.notify.as_ref()?;
-    let mut at: Vec<u8> = Vec::new();
-    for scalar in &value.at {
+    let written = limit.notify.as_ref()?;
+    let at = thresholds(check, written);
+    let webhook = webhook(check, written);
+    fits(check, limit, (mode, quota), written.place);
+    names_budgets(check, per, written.place);
+    (!at.is_empty()).then(|| Arc::new(Notify { at, webhook }))
+}
+
+/// Reads the thresholds, in percent, in ascending order.
+fn thresholds(check: &mut Check<'_>, written: &Spanned<WrittenNotify>) -> Box<[u8]> {
+    let written_at = &written.value.at;
+    if written_at.is_empty() || written_at.len() > MAX_THRESHOLDS {
+        let message = format!("1 to {MAX_THRESHOLDS} shares are allowed under `at`");
+        check.refuse(Problem::new(written.place, message));
+    }
+    let mut at = Vec::new();
+    for scalar in written_at {
         let Some(Percent(percent)) = check.read(scalar) else {
             continue;
         };
@@ -98,54 +112,78 @@ pub(super) fn notify(
         at.push(percent);
     }
     at.sort_unstable();
-    if value.at.is_empty() || value.at.len() > MAX_THRESHOLDS {
-        let message = format!("1 to {MAX_THRESHOLDS} shares are allowed under `at`");
-        check.refuse(Problem::new(*place, message));
-    }
-    let url = value.webhook.as_ref().map(|scalar| check.read(scalar));
-    let key = value.secret.as_ref().map(|scalar| check.read(scalar));
-    let webhook = match (url, key) {
-        (None, None) => None,
-        (Some(url), Some(key)) => url
-            .zip(key)
-            .map(|(WebhookUrl(url), WebhookSecret(key))| Arc::new(Webhook { url, key })),
-        (url, _) => {
-            let (has, lacks) = match url {
-                Some(_) => ("webhook", "secret"),
-                None => ("secret", "webhook"),
-            };
-            let problem = Problem::new(*place, format!("there is a `{has}` without a `{lacks}`"));
-            check.refuse(
-                problem
-                    .note("the receiver verifies each event by its signature, so both are needed"),
-            );
-            None
+    at.into()
+}
+
+/// Reads the receiver. Refuses a URL without a secret, and a secret without a URL.
+fn webhook(check: &mut Check<'_>, written: &Spanned<WrittenNotify>) -> Option<Arc<Webhook>> {
+    let url = &written.value.webhook;
+    let key = &written.value.secret;
+    let (has, lacks) = match (url, key) {
+        (None, None) => return None,
+        (Some(url), Some(key)) => {
+            let (url, key) = (check.read(url), check.read(key));
+            let (WebhookUrl(url), WebhookSecret(key)) = (url?, key?);
+            return Some(Arc::new(Webhook { url, key }));
         }
+        (Some(_), None) => ("webhook", "secret"),
+        (None, Some(_)) => ("secret", "webhook"),
+    };
+    let message = format!("there is a `{has}` without a `{lacks}`");
+    check.refuse(
+        Problem::new(written.place, message)
+            .note("the receiver verifies each event by its signature, so both are needed"),
+    );
+    None
+}
+
+/// Refuses `notify` at a limit whose events would be wrong, or would come all the time.
+fn fits(
+    check: &mut Check<'_>,
+    limit: &WrittenLimit,
+    (mode, quota): (Mode, Option<&Quota>),
+    place: Option<Place>,
+) {
+    let mut refuse = |place, message: String, note: &str| {
+        check.refuse(Problem::new(place, message).note(note));
     };
     if let Some(scalar) = &limit.block {
-        let problem = Problem::new(scalar.place, "a limit with `notify` cannot have `block`");
-        check.refuse(problem.note("a block hides how much of a budget is used"));
+        refuse(
+            scalar.place,
+            "a limit with `notify` cannot have `block`".into(),
+            "a block hides how much of a budget is used",
+        );
     }
     if mode == Mode::Leased {
-        let problem = Problem::new(*place, "a limit with `notify` cannot be leased");
-        check.refuse(problem.note(
+        refuse(
+            place,
+            "a limit with `notify` cannot be leased".into(),
             "units that other gateways have in advance would count as used: write `mode: exact`",
-        ));
+        );
     }
-    if let Some(quota) = quota {
-        if !quota.has_reset() {
-            let message = format!("a {} limit cannot have `notify`", quota.algorithm());
-            let problem = Problem::new(*place, message);
-            check.refuse(problem.note("its units are free again when requests end"));
-        } else if quota.period() < LEAST_PERIOD {
-            let problem = Problem::new(*place, "this limit would cause events every few seconds");
-            check.refuse(problem.note("`notify` needs a period of a minute or more: a window of 1m, or a bucket that fills in 1m"));
-        }
+    let Some(quota) = quota else {
+        return;
+    };
+    if !quota.has_reset() {
+        refuse(
+            place,
+            format!("a {} limit cannot have `notify`", quota.algorithm()),
+            "its units are free again when requests end",
+        );
+    } else if quota.period() < LEAST_PERIOD {
+        refuse(
+            place,
+            "this limit would cause events every few seconds".into(),
+            "`notify` needs a period of a minute or more: a window of 1m, or a bucket that fills in 1m",
+        );
     }
+}
+
+/// Warns of events that do not name the owner of the budget, and of budgets that clients can invent.
+fn names_budgets(check: &mut Check<'_>, per: &[Per], place: Option<Place>) {
     if !per.is_empty() && !per.contains(&Per::Client) {
-        let problem = Problem::new(*place, "the events of this limit name no client");
-        check
-            .warn(problem.note("only a limit per `client` has events that say whose budget it is"));
+        let problem = Problem::new(place, "the events of this limit name no client");
+        check.warn(problem.note("only a limit per `client` has events with the budget's owner"));
     }
     let is_chosen = |per: &&Per| {
         matches!(
@@ -155,14 +193,8 @@ pub(super) fn notify(
     };
     if let Some(part) = per.iter().find(is_chosen) {
         let message = format!("clients choose the `{part}` of their requests");
-        check.warn(Problem::new(*place, message).note(
+        check.warn(Problem::new(place, message).note(
             "one client can cause many events: count the limit per a verified part, such as `client`",
         ));
     }
-    (!at.is_empty()).then(|| {
-        Arc::new(Notify {
-            at: at.into(),
-            webhook,
-        })
-    })
 }

@@ -25,7 +25,7 @@ pub(super) fn does(rule: &Rule) -> String {
             Some(_) => "a webhook",
             None => "the log",
         };
-        let _ = write!(does, "; tells {receiver} at {}", shares.join(", "));
+        let _ = write!(does, "; events to {receiver} at {}", shares.join(", "));
     }
     if rule.limit.is_observed() {
         return does + "; only observes";
