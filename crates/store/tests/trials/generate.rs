@@ -3,6 +3,7 @@
 
 mod extras;
 mod mishaps;
+mod reserves;
 mod shares;
 mod themes;
 mod waits;
@@ -42,6 +43,9 @@ pub(crate) fn case(seed: u64) -> Case {
     }
     if shares::is_themed(seed) {
         return shares::case(seed);
+    }
+    if reserves::is_themed(seed) {
+        return reserves::case(seed);
     }
     let mut dice = Dice(seed);
     let theme = dice.pick(&[

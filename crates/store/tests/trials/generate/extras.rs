@@ -3,7 +3,7 @@
 use tidegate_core::Block;
 use tidegate_store::Mode;
 
-use super::{KEYS, MS, shares, themes, waits};
+use super::{KEYS, MS, reserves, shares, themes, waits};
 use crate::case::{Case, Extra, Mishap};
 use crate::law::Kind;
 use tidegate_testkit::trials::Dice;
@@ -21,6 +21,9 @@ pub(crate) fn extras(case: &Case) -> Vec<Extra> {
     }
     if shares::is_themed(case.name.seed) {
         return shares::extras(case);
+    }
+    if reserves::is_themed(case.name.seed) {
+        return reserves::extras(case);
     }
     let mut dice = Dice(case.name.seed ^ OTHERS);
     let mut extras = Vec::new();
