@@ -59,6 +59,7 @@ pub(crate) const ALL: &[Promise] = &[
     at_most::SYNCED,
     leaving::LEFT,
     concurrency::AT_MOST,
+    concurrency::HELD,
     outage::LOCAL,
     outage::LOCAL_MODE,
     outage::CLOSED,

@@ -1,6 +1,7 @@
-//! `concurrency`: the number of requests that run at the same time, as the upstream counts them.
+//! The units that running requests hold at the same time: of `concurrency`, and of limits that reserve a cost.
 
 use tidegate_core::Micros;
+use tidegate_store::Mode;
 
 use super::budget::{Budget, budget, most_generous};
 use super::{Breach, Promise};
@@ -11,7 +12,27 @@ pub(super) const AT_MOST: Promise = Promise {
     name: "concurrency",
     words: "A `concurrency` limit lets no request begin while as many run as the limit says. It does not count requests whose \
             gateway could not renew their holds for half of the `lease`, until it has taken them again.",
-    check,
+    check: |history| check(history, &AT_MOST),
+};
+
+pub(super) const HELD: Promise = Promise {
+    name: "reserve",
+    words: "If requests reserve units until their answers name the cost, the requests that run at the same time hold at most the \
+            limit. It does not count requests whose gateway could not renew their holds for half of the lease.",
+    check: |history| check(history, &HELD),
+};
+
+/// The lease of holds, as bounds, in us.
+#[derive(Clone, Copy)]
+struct Lease {
+    least: Micros,
+    most: Micros,
+}
+
+/// The lease of reserved units in all trials.
+const RESERVED: Lease = Lease {
+    least: 300_000,
+    most: 5_000_000,
 };
 
 /// The longest time after a trouble until a gateway is connected again, and has renewed its holds.
@@ -34,19 +55,33 @@ struct Running {
     numbers: Numbers,
 }
 
-fn check(history: &History) -> Vec<Breach> {
+fn check(history: &History, promise: &Promise) -> Vec<Breach> {
+    let is_held = promise.name == HELD.name;
     let mut broken = Vec::new();
     for (limit, key) in history.keys() {
-        if history.limits[limit].kind == Kind::Concurrency {
-            broken.extend(check_key(history, limit, key));
+        let known = &history.limits[limit];
+        let is_meant = match is_held {
+            true => known.reserves && known.mode == Mode::Exact,
+            false => known.kind == Kind::Concurrency,
+        };
+        if is_meant {
+            broken.extend(check_key(history, limit, key, promise));
         }
     }
     broken
 }
 
-fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
+fn check_key(history: &History, limit: usize, key: u64, promise: &Promise) -> Option<Breach> {
     let numbers = most_generous(history, limit, key)?;
-    let lease = history.limits[limit].window;
+    let window = history.limits[limit].window;
+    let is_held = promise.name == HELD.name;
+    let lease = match is_held {
+        true => RESERVED,
+        false => Lease {
+            least: window,
+            most: window,
+        },
+    };
     let charges = history.of(limit, key);
     let running: Vec<Running> = charges
         .filter_map(|(request, charge)| {
@@ -59,7 +94,11 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
                 },
                 decided: charge.at.begin,
                 answered: request.asked.end,
-                until: request.ran_until.unwrap_or(Micros::MAX),
+                // A hold without an end lapses.
+                until: match is_held {
+                    true => request.settled?,
+                    false => request.ran_until.unwrap_or(Micros::MAX),
+                },
                 cost: charge.cost,
                 gateway: request.gateway,
                 numbers: charge.numbers,
@@ -90,11 +129,11 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
         let (count, allowed): (u64, u64) = (others.map(cost).sum(), allowed_at(&numbers, now));
         if count > allowed {
             return Some(Breach {
-                promise: AT_MOST.name,
+                promise: promise.name,
                 limit,
                 key: Some(key),
                 span: Span::at(now),
-                what: format!("{count} run, allowed {allowed}"),
+                what: format!("{count} units run, allowed {allowed}"),
             });
         }
     }
@@ -103,7 +142,7 @@ fn check_key(history: &History, limit: usize, key: u64) -> Option<Breach> {
 
 /// Whether the decision on `one` counts `other`. A gateway without Redis counts its own running requests, as far as it has Redis's answers.
 /// Redis counts requests that a gateway admitted by itself, after the gateway has had time to register their places.
-fn is_counted(history: &History, one: &Running, other: &Running, lease: Micros) -> bool {
+fn is_counted(history: &History, one: &Running, other: &Running, lease: Lease) -> bool {
     let now = one.from.begin;
     match (one.budget, other.budget) {
         (one, other) if one == other => true,
@@ -111,7 +150,7 @@ fn is_counted(history: &History, one: &Running, other: &Running, lease: Micros) 
             gateway == other.gateway && other.answered <= one.decided
         }
         (Budget::Shared, Budget::Alone(gateway)) => {
-            let since = now.saturating_sub(RECOVERY + lease / 3);
+            let since = now.saturating_sub(RECOVERY + lease.most / 3);
             let mut troubles = history.troubles_of(gateway);
             other.from.end < since && !troubles.any(|trouble| trouble.meets(since, now))
         }
@@ -125,14 +164,14 @@ fn is_unknown(
     place: &Running,
     limit: usize,
     key: u64,
-    lease: Micros,
+    lease: Lease,
     now: Micros,
 ) -> bool {
     if matches!(place.budget, Budget::Alone(_)) {
         return false;
     }
     // A renewal registers lost places again.
-    let again = RECOVERY + lease / 3;
+    let again = RECOVERY + lease.most / 3;
     let forgotten = history.forgotten(limit, key);
     let mut forgotten = forgotten.iter();
     if forgotten.any(|span| span.meets(place.from.begin, now) && now <= span.end + again) {
@@ -151,7 +190,7 @@ fn is_unknown(
         }
     }
     merged.iter().any(|trouble| {
-        let unrenewed = trouble.begin + lease / 2;
+        let unrenewed = trouble.begin + lease.least / 2;
         unrenewed <= trouble.end + RECONNECT && unrenewed <= now && now <= trouble.end + again
     })
 }

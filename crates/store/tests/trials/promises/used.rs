@@ -313,6 +313,10 @@ fn weights(
         // The real cost may not have been known at that time.
         return (cost.min(used), cost.max(used));
     }
+    // Until the answer names the cost, all reserved units are held. A hold that lapses is charged with them.
+    if question.at.end < at {
+        return (cost, cost);
+    }
     let known = &history.limits[question.limit];
     let is_done = surely_done(history, request.gateway, at)
         .is_some_and(|done| done + question.age <= question.at.begin);

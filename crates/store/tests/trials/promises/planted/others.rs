@@ -37,6 +37,35 @@ fn places() {
 }
 
 #[test]
+fn reserved_units() {
+    let held = |at: Micros, until: Micros| {
+        let mut request = admitted(at);
+        request.charges[0].cost = 3;
+        request.charges[0].used = Some(1);
+        request.settled = Some(START + until);
+        request
+    };
+    let mut history = exact(Kind::FixedWindow);
+    history.limits[0].reserves = true;
+    history.requests.push(held(0, 500 * MS));
+    history.requests.push(held(MS, 500 * MS));
+    history.requests.push(held(2 * MS, 10 * MS));
+    history.requests.push(held(20 * MS, 500 * MS));
+    breaks(history.clone(), held(30 * MS, 40 * MS), "reserve");
+    // Holds may have lapsed if their gateway could not renew them.
+    history.troubles.push(Trouble {
+        gateway: Some(0),
+        kind: "paused",
+        span: Span {
+            begin: START + 21 * MS,
+            end: START + 400 * MS,
+        },
+    });
+    history.requests.push(held(380 * MS, 390 * MS));
+    assert_eq!(names(&history), [""; 0]);
+}
+
+#[test]
 fn shares() {
     let mut history = of(Kind::FixedWindow, Mode::Exact, OnFailure::Local);
     history.requests.extend((0..5).map(|_| alone(0, 0)));
