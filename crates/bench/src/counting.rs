@@ -126,6 +126,6 @@ fn decided(clients: u32, decision: Said, limits: usize) -> Vec<Decided> {
     };
     let decided = (0..clients).map(last);
     decided
-        .map(|decided| decided.expect("the layer leaves its decision in the answer"))
+        .map(|decided| *decided.expect("the layer leaves its decision in the answer"))
         .collect()
 }

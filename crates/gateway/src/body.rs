@@ -34,14 +34,11 @@ pub(crate) struct Body {
     counted: Option<Arc<RouteMetrics>>,
 }
 
+/// The content of a body. A body is moved from step to step, so large variants are boxed.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most answers come from an upstream, and a box would be an allocation for each"
-)]
 enum Content {
     Whole(Option<Bytes>),
-    Upstream(UpstreamBody),
+    Upstream(Box<UpstreamBody>),
     Ahead(ReadAhead),
     Tunnel(Option<Box<Tunnel>>),
     Rpc(Box<RpcBody>),
@@ -49,7 +46,7 @@ enum Content {
 
 impl Body {
     /// Returns a body that streams an upstream's answer. `slow` is the least rate at which the client must take the body.
-    pub(crate) fn upstream(body: UpstreamBody, slow: Option<LeastRate>) -> Self {
+    pub(crate) fn upstream(body: Box<UpstreamBody>, slow: Option<LeastRate>) -> Self {
         Self::of(Content::Upstream(body), slow)
     }
 

@@ -106,7 +106,7 @@ impl Doors {
             Ok(()) => {
                 let original = Request::from_parts(head, body);
                 let begun = stack.begin(original, connection, guard, Door::Ask);
-                Call::Ask(Box::new(begun), answer)
+                Call::Ask(begun, answer)
             }
             Err(problem) => {
                 let refusals = Refusals {
@@ -129,7 +129,7 @@ impl Doors {
     ) -> Result<Response<Ended>, Dropped> {
         Ok(match call {
             Call::Ask(begun, answer) => {
-                let response = (**snapshot).as_ref().answer(*begun).await?;
+                let response = (**snapshot).as_ref().answer(begun).await?;
                 answer.adapt(response)
             }
             Call::Refused(response, answer) => answer.adapt((*response).map(Ended::without_end)),

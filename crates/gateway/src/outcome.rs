@@ -30,9 +30,9 @@ impl ForwardOutcome {
 }
 
 /// Takes the [`Answered`] out of an answer's extensions.
-pub(crate) fn split<B>(mut response: Response<B>) -> (Response<B>, Answered) {
+pub(crate) fn take<B>(response: &mut Response<B>) -> Answered {
     let answered = response.extensions_mut().remove();
-    (response, answered.unwrap_or_default())
+    answered.unwrap_or_default()
 }
 
 /// Records the outcome in an answer.

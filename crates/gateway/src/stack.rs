@@ -5,6 +5,7 @@
 //! HTTP is handled in `unparsed`.
 
 mod doors;
+mod finish;
 mod own_budgets;
 mod reserves;
 mod serve;
@@ -14,38 +15,36 @@ mod untrusted;
 use std::convert::Infallible;
 use std::future::ready;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use http::header::HOST;
+use http::{HeaderMap, Request, Response, Version};
 use tidegate_identity::{Access, Clients};
-use tidegate_server::{
-    ClientBody, ConnectionInfo, Dropped, Overload, Pressure, ProxyHeader, RequestGuard,
-};
+use tidegate_server::{ClientBody, ConnectionInfo, Dropped, Overload, Pressure, RequestGuard};
 use tidegate_tower::{OverrideTable, Peer, RateLimitLayer, Reject, RequestContext};
 use tower::{Layer as _, Service as _, service_fn};
 
 use crate::body::Body;
-use crate::forward::{X_REQUEST_ID, identify};
-use crate::outcome::{self, Answered};
+use crate::forward::X_REQUEST_ID;
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::health::Health;
 use crate::request::info::RequestInfo;
 use crate::request::own_headers::OwnHeaders;
 use crate::request::problem::{CERTIFICATE_ENDED, OVERLOADED, Problem, unmatched};
-use crate::request::record::{AnsweredBy, Ended, RequestEnd};
+use crate::request::record::{Ended, RequestEnd};
 use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
 pub(crate) use doors::DoorMetrics;
 use doors::ask;
-use reserves::read_reserves;
+use finish::Rest;
 pub(crate) use serve::AnswerSource;
 use serve::serve;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
 use tidegate_telemetry::traces::Traces;
-use tidegate_telemetry::{Door, RequestId, RequestIds, RequestOutcome};
+use tidegate_telemetry::{Door, RequestId, RequestIds};
 
 /// The parts that all requests share.
 #[derive(Debug)]
@@ -99,12 +98,15 @@ pub(crate) struct Route {
 pub(crate) struct Begun {
     request: Request<ClientBody>,
     info: RequestInfo,
-    end: RequestEnd,
+    end: Box<RequestEnd>,
     next: Next,
     /// Whether a trusted proxy sent the request without a header that names the client.
     is_unnamed: bool,
     door: Door,
 }
+
+/// The future of the answer from the limits, or from the service behind the limits.
+type Answering<'s> = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send + 's>>;
 
 /// The next step for a request.
 #[derive(Clone, Debug)]
@@ -126,7 +128,7 @@ impl Stack {
         connection: ConnectionInfo,
         guard: RequestGuard,
         door: Door,
-    ) -> Begun {
+    ) -> Box<Begun> {
         let mut info = RequestInfo {
             request_id: self.request_id(&request, &connection),
             connection,
@@ -139,14 +141,14 @@ impl Stack {
                 .is_on()
                 .then(|| self.record(&request, &info, None, false).by_door(door));
             let (log, metrics) = (self.access_log.clone(), self.metrics_of(None, door).clone());
-            return Begun {
+            return Box::new(Begun {
                 request,
                 info,
                 end: RequestEnd::begin(record, None, log, metrics, Some(guard)),
                 next: Next::Shed,
                 is_unnamed: false,
                 door,
-            };
+            });
         }
         // Target: host, path and framing are checked once, so that all later steps read the same values.
         let connection = &info.connection;
@@ -205,112 +207,72 @@ impl Stack {
             certificate.filter(|_| door == Door::Proxy && self.clients.read_certificates());
         context.certificate = certificate.cloned();
         request.extensions_mut().insert(context);
-        Begun {
+        Box::new(Begun {
             request,
             info,
             end,
             next,
             is_unnamed,
             door,
-        }
+        })
     }
 
     /// Runs the remaining steps, which may wait.
-    pub(crate) async fn answer(&self, begun: Begun) -> Result<Response<Ended>, Dropped> {
+    ///
+    /// Not an `async fn`, because the future of an `async fn` has room for each value that it moves, and every move copies the future.
+    pub(crate) fn answer(
+        &self,
+        begun: Box<Begun>,
+    ) -> impl Future<Output = Result<Response<Ended>, Dropped>> + Send {
         let Begun {
             request,
             info,
-            mut end,
+            end,
             next,
             is_unnamed,
             door,
-        } = begun;
+        } = *begun;
         let is_ask = door == Door::Ask;
-        let request_id = self.request_id_in_answers.then(|| info.request_id.clone());
-        let connection = info.connection.clone();
-        // gRPC: every step below may refuse the call, and a gRPC client understands only refusals that are translated for gRPC.
-        let call = grpc::call(&request);
-        let own_headers = match next {
-            Next::Serve(route) => &self.routes.at(route).own_headers,
-            Next::Shed | Next::Refuse(_) => &self.own_headers,
+        let route = match next {
+            Next::Serve(at) => Some(self.routes.at(at)),
+            Next::Shed | Next::Refuse(_) => None,
+        };
+        let problem = match &next {
+            Next::Refuse(problem) => Some(problem),
+            Next::Shed | Next::Serve(_) => None,
         };
         let is_shed = matches!(next, Next::Shed);
-        let (problem, closes) = match &next {
-            // After a malformed request, the position of the next request in the connection's bytes is uncertain, so the connection is
-            // closed.
-            Next::Refuse(problem) => (Some(problem.status), problem.is_malformed()),
-            Next::Shed | Next::Serve(_) => (None, is_shed),
+        // After a malformed request, the position of the next request in the connection's bytes is uncertain, so the connection is closed.
+        let closes = is_shed || problem.is_some_and(Problem::is_malformed);
+        let rest = Rest {
+            stack: self,
+            route,
+            end,
+            request_id: self.request_id_in_answers.then(|| info.request_id.clone()),
+            connection: info.connection.clone(),
+            // gRPC: every step below may refuse the call, and a gRPC client understands only refusals that are translated for gRPC.
+            call: grpc::call(&request),
+            origin: route.and_then(|route| route.origin(&request)),
+            problem: problem.map(|problem| problem.status),
+            closes: closes && request.version() < Version::HTTP_2,
+            is_shed,
+            is_unnamed,
+            is_ask,
         };
-        let closes = closes && request.version() < Version::HTTP_2;
-        let (mut response, answered) = match next {
-            Next::Shed => outcome::split(OVERLOADED.respond()),
-            Next::Serve(route) if is_ask => ask(&self.routes.at(route).limits, request).await,
-            Next::Serve(route) => {
-                let route = self.routes.at(route);
-                let request = match route.reads_requests {
-                    // Boxed, so that the futures of other requests stay small.
-                    true => Box::pin(read_reserves(route, request)).await,
-                    false => request,
-                };
-                serve(route, request, info).await
-            }
+        let answering = match (route, next) {
+            (Some(route), _) if is_ask => ask(&route.limits, request),
+            (Some(route), _) => serve(route, request, info),
             // A proxy may ask about requests that no route matches here, because it forwards them itself.
-            Next::Refuse(problem) if is_ask && !problem.is_malformed() => {
-                ask(&self.unmatched, request).await
+            (None, Next::Refuse(problem)) if is_ask && !problem.is_malformed() => {
+                ask(&self.unmatched, request)
             }
-            Next::Refuse(problem) => self.refuse(request, problem).await,
+            (None, Next::Refuse(problem)) => self.refuse(request, problem),
+            (None, Next::Shed | Next::Serve(_)) => Box::pin(ready(Ok(OVERLOADED.respond()))),
         };
-        if closes {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(CONNECTION, close);
+        async move {
+            let Ok(response) = answering.await;
+            rest.finish(response)
         }
-        let by = end.answered(answered, response.status(), request_id.as_ref());
-        if is_shed {
-            end.shed();
-        }
-        // If a trusted proxy names no client, the operator gets a report only when a limit refuses the request, because clients may then
-        // share the proxy's budget. The proxy's own health checks name no client either, and cause no report.
-        if is_unnamed
-            && matches!(
-                end.outcome(),
-                RequestOutcome::Limited | RequestOutcome::Dropped
-            )
-        {
-            self.report_proxy(ProxyHeader::Missing, &connection);
-        }
-        match (by, call) {
-            // A proxy that asks needs an answer in any case.
-            (AnsweredBy::Nobody, _) if is_ask => {}
-            (AnsweredBy::Nobody, _) => return Err(Dropped::default()),
-            (AnsweredBy::Gateway, Some(kind)) => {
-                // The configuration may have changed the answer's status, so `grpc::translate` gets the original status.
-                let meant = match end.outcome() {
-                    RequestOutcome::Limited => Some(StatusCode::TOO_MANY_REQUESTS),
-                    RequestOutcome::Rejected => problem,
-                    _ => None,
-                };
-                response = grpc::translate(response, kind, meant);
-            }
-            (AnsweredBy::Gateway | AnsweredBy::Upstream, _) => {}
-        }
-        if by == AnsweredBy::Gateway && !is_ask {
-            own_headers.write(response.headers_mut());
-        }
-        identify(&mut response, request_id);
-        let Some(tunnel) = response.body_mut().take_tunnel() else {
-            let stops = connection.drain();
-            return Ok(response.map(|body| Ended::new(body, end).until(stops)));
-        };
-        let drain = connection.drain().clone();
-        tokio::spawn(async move {
-            let open = end.tunnels();
-            let closed = tunnel.run(drain).await;
-            // The request's log line must be written before the client's connection closes, because the gateway stops after its last
-            // connection.
-            drop((end, open));
-            drop(closed);
-        });
-        Ok(response.map(Ended::without_end))
     }
 
     /// Whether all requests of a client at this address are denied. The result has no meaning for the address of a trusted proxy, because
@@ -338,18 +300,13 @@ impl Stack {
 
     /// Answers a request that has no route with a problem. Charges the request to the limits under `always`, so that these limits also
     /// bound clients that guess paths.
-    async fn refuse<B: Send + 'static>(
-        &self,
-        request: Request<B>,
-        problem: Problem,
-    ) -> (Response<Body>, Answered) {
+    fn refuse<B: Send + 'static>(&self, request: Request<B>, problem: Problem) -> Answering<'_> {
         let no_route = self.no_route.clone();
         let answer = service_fn(move |_: Request<B>| {
             let answer = unmatched(problem.clone(), no_route.as_deref());
             ready(Ok::<_, Infallible>(answer))
         });
-        let Ok(response) = self.unmatched.layer(answer).call(request).await;
-        outcome::split(response)
+        self.unmatched.layer(answer).call(request)
     }
 
     /// Returns the request ID that a trusted peer sent, or a new request ID.

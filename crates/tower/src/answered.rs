@@ -11,7 +11,7 @@ use crate::{Decided, InFlight};
 #[derive(Clone, Debug, Default)]
 pub struct Answered<F = ()> {
     /// The decision about the request.
-    pub decided: Option<Decided>,
+    pub decided: Option<Box<Decided>>,
     /// The holds that last until the body has ended.
     pub in_flight: Option<InFlight>,
     /// The member `error` of the problem details in the body. The log reads this field, because it does not read bodies. `None` for a

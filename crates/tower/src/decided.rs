@@ -84,9 +84,9 @@ impl LimitVerdict<'_> {
 }
 
 impl Decided {
-    /// Makes a value for this caller, without a decision.
-    pub(crate) fn of(caller: Caller, policy: &Policy) -> Self {
-        Self {
+    /// Makes a value for this caller, without a decision. The value is boxed, because it is moved from step to step until the request ends.
+    pub(crate) fn of(caller: Caller, policy: &Policy) -> Box<Self> {
+        Box::new(Self {
             client: caller.client,
             plan: caller.plan,
             unknown_plan: caller.unknown_plan,
@@ -103,7 +103,7 @@ impl Decided {
             oversized: None,
             access: None,
             body_cost: BodyCost::NotAsked,
-        }
+        })
     }
 
     /// Returns the entry that denied the request: an entry of `deny` or `allow`, or an override that blocks the client.

@@ -286,7 +286,7 @@ where
 }
 
 /// The decision about a request, and its holds.
-type Given = (Decided, Option<Reservation>);
+type Given = (Box<Decided>, Option<Reservation>);
 
 impl Enforced {
     /// Returns the memory store, which decides at once, if no rule can make a request wait.
@@ -327,7 +327,7 @@ impl Enforced {
     fn tell<R: AnswerBody>(
         &self,
         mut response: Response<R>,
-        mut decided: Decided,
+        mut decided: Box<Decided>,
         reservation: Option<Reservation>,
     ) -> Response<R> {
         let in_flight =

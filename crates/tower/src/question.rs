@@ -59,7 +59,7 @@ pub struct QuestionPart {
 #[derive(Debug)]
 pub struct Judged {
     /// The decision.
-    pub decided: Decided,
+    pub decided: Box<Decided>,
     /// The units that stay held, if the question [holds](Question::holds).
     pub held: Option<HeldUnits>,
     /// For each part of the question, the index of its verdict in the decision. `None` if no limit was charged for the part: the caller is

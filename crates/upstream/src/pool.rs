@@ -108,7 +108,7 @@ impl Upstream {
     pub async fn send(
         &self,
         request: &mut Request<RequestBody>,
-        options: SendOptions<'_>,
+        options: &SendOptions<'_>,
         attempts: &mut Attempts,
     ) -> Result<Answer, SendError> {
         let retries = options.retries.filter(|_| is_safe(request));
@@ -136,7 +136,7 @@ impl Upstream {
             };
             let once_more = retries.filter(|_| left > 0);
             // Only safe requests without a body are retried, so the copy needs no body.
-            let copy = once_more.map(|_| head(request).map(|()| RequestBody::Empty));
+            let copy = once_more.map(|_| Box::new(head(request).map(|()| RequestBody::Empty)));
             let begun = Instant::now();
             let Some(mut timeout) = options.timeouts.answer.checked_sub(begun - started) else {
                 return Err(error.unwrap_or(SendError::Silent));
@@ -161,7 +161,7 @@ impl Upstream {
             let retry = retry && once_more.is_some_and(|retries| self.may_retry(retries));
             match (attempt, copy) {
                 (_, Some(copy)) if retry => {
-                    *request = copy;
+                    *request = *copy;
                     left -= 1;
                     tried.push(server);
                     // If no untried server is left, the tried servers get another attempt, because they may work again.
@@ -185,7 +185,7 @@ impl Upstream {
         &self,
         servers: &[Arc<Server>],
         tried: &[Arc<Server>],
-        options: SendOptions<'_>,
+        options: &SendOptions<'_>,
     ) -> Result<Placed, NoPlace> {
         if let Some(places) = &self.background.places {
             let longest = options.timeouts.connect;
@@ -205,7 +205,7 @@ impl Upstream {
         server: &Arc<Server>,
         place: ConnectionPermit,
         request: &mut Request<RequestBody>,
-        options: SendOptions<'_>,
+        options: &SendOptions<'_>,
         timeout: Duration,
     ) -> Result<Answer, FailedAttempt> {
         let before = self.background.served(server);
@@ -252,7 +252,7 @@ impl Upstream {
                 transmission.sent(options.timeouts.answer);
             }
             let answer = {
-                let answer = pin!(lease.send(std::mem::take(request), server));
+                let answer = pin!(lease.send(request, server));
                 in_time(answer, left, options.body_state).await
             };
             let mut error = match answer {

@@ -61,7 +61,7 @@ struct Part {
 
 impl ReadAhead {
     /// Reads the parts of an answer that have already arrived, and starts a task that reads the rest.
-    pub(crate) async fn start(mut body: UpstreamBody, memory: &Arc<BufferMemory>) -> Self {
+    pub(crate) async fn start(mut body: Box<UpstreamBody>, memory: &Arc<BufferMemory>) -> Self {
         let body_state = body.body_state().cloned();
         let buffer = Arc::new(Mutex::new(Buffer::new(body.size_hint())));
         let ended = poll_fn(|context| {

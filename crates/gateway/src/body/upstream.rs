@@ -50,9 +50,9 @@ impl UpstreamBody {
         body_state: Option<Arc<BodyState>>,
         timeout: Duration,
         trailer: Option<HeaderName>,
-    ) -> Self {
+    ) -> Box<Self> {
         let (lease, report) = place;
-        let mut body = Self {
+        let mut body = Box::new(Self {
             inner,
             is_http2: version == Version::HTTP_2,
             lease: Some(lease),
@@ -64,7 +64,7 @@ impl UpstreamBody {
             timeout,
             heard: None,
             silence: None,
-        };
+        });
         body.release_at_end();
         body
     }

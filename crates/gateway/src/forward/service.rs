@@ -1,11 +1,14 @@
 //! The innermost service of a route, which streams a request to an upstream and the answer back.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use prometheus_client::metrics::counter::Counter;
@@ -33,7 +36,8 @@ use tidegate_server::ClientBody;
 use tidegate_telemetry::Forwarded;
 use tidegate_telemetry::metrics::RouteMetrics;
 use tidegate_upstream::{
-    Answer, Attempts, BodyState, HashedPart, Report, RequestBody, Retries, Sticky, Tunnel, Upstream,
+    Answer, Attempts, BodyState, HashedPart, Report, RequestBody, Retries, SendOptions, Sticky,
+    Tunnel, Upstream,
 };
 
 /// Everything that a route needs to forward requests.
@@ -59,10 +63,25 @@ pub(crate) fn forward(
     info: RequestInfo,
 ) -> impl Service<Request<ClientBody>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone
 {
-    service_fn(move |request: Request<ClientBody>| {
-        let (route, info) = (route.clone(), info.clone());
-        Box::pin(async move { Ok::<_, Infallible>(route.forward(request, info).await) })
-    })
+    service_fn(move |request: Request<ClientBody>| route.clone().forward(request, info.clone()))
+}
+
+/// The future of the answer.
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// A request that the gateway forwards, and the data for its answer.
+struct Exchange {
+    request: Request<RequestBody>,
+    method: Method,
+    /// The client's address, for an upstream with `max_connections`.
+    address: IpAddr,
+    /// The state of the request's body, if it has one.
+    body_state: Option<Arc<BodyState>>,
+    preference: Preference,
+    upgrade: Option<Upgrade>,
+    /// Records for the limits whether the request was sent.
+    transmission: Option<Transmission>,
+    attempts: Attempts,
 }
 
 impl Forwarding {
@@ -72,22 +91,10 @@ impl Forwarding {
         matches!(sticky, Some(Sticky::Hash(HashedPart::Client)))
     }
 
-    async fn forward(&self, mut request: Request<ClientBody>, info: RequestInfo) -> Response<Body> {
-        // A preflight is answered first, because the later steps are for the announced request. For example, browsers would not follow a
-        // redirect of a preflight.
-        if RequestContext::of(&request).is_preflight {
-            let mut response = cors::answered();
-            note(&mut response, ForwardOutcome::Preflight);
-            return response;
-        }
-        if self.is_too_large(request.headers()) {
-            return TOO_LARGE.respond();
-        }
-        if let Some(port) = self.settings.edits.redirect
-            && !is_https(&request, &info)
-        {
-            let response = edits::to_https(request.headers(), request.uri(), port);
-            return response.unwrap_or_else(|| NO_HOST.respond());
+    /// Forwards a request. The steps that do not wait run at once, so that the future has room only for the changed request.
+    fn forward(self: Arc<Self>, mut request: Request<ClientBody>, info: RequestInfo) -> Answering {
+        if let Some(response) = self.answer_itself(&request, &info) {
+            return Box::pin(ready(Ok(response)));
         }
         let address = self.address(&request, &info);
         let preference = self.preference(&request, &info);
@@ -97,27 +104,64 @@ impl Forwarding {
         if let Some(upgrade) = &upgrade {
             upgrade.write(request.headers_mut());
         }
+        let mut exchange = Exchange {
+            method: request.method().clone(),
+            request,
+            address,
+            body_state,
+            preference,
+            upgrade,
+            transmission,
+            attempts: Attempts::default(),
+        };
+        Box::pin(async move { Ok(self.complete(&mut exchange).await) })
+    }
+
+    /// Returns the answer if the gateway itself answers the request.
+    fn answer_itself(
+        &self,
+        request: &Request<ClientBody>,
+        info: &RequestInfo,
+    ) -> Option<Response<Body>> {
+        // A preflight is answered first, because the later steps are for the announced request. For example, browsers would not follow a
+        // redirect of a preflight.
+        if RequestContext::of(request).is_preflight {
+            let mut response = cors::answered();
+            note(&mut response, ForwardOutcome::Preflight);
+            return Some(response);
+        }
+        if self.is_too_large(request.headers()) {
+            return Some(TOO_LARGE.respond());
+        }
+        let port = self
+            .settings
+            .edits
+            .redirect
+            .filter(|_| !is_https(request, info))?;
+        let response = edits::to_https(request.headers(), request.uri(), port);
+        Some(response.unwrap_or_else(|| NO_HOST.respond()))
+    }
+
+    /// Sends the request, and returns the answer with the record of the exchange.
+    async fn complete(&self, exchange: &mut Exchange) -> Response<Body> {
         let started = Instant::now();
-        let sent = transmission.as_ref();
-        let mut attempts = Attempts::default();
-        let from = (address, body_state.as_ref(), preference);
-        let answer = self
-            .exchange(&mut request, from, sent, upgrade, &mut attempts)
-            .await;
+        let answer = self.exchange(exchange).await;
         let answered = answer.is_ok();
+        let body = exchange.body_state.take();
         let forwarded = Forwarded {
             took: started.elapsed(),
             answered,
-            too_slow: !answered && body_state.as_deref().is_some_and(BodyState::is_cut),
-            attempts,
-            body: body_state,
+            too_slow: !answered && body.as_deref().is_some_and(BodyState::is_cut),
+            attempts: std::mem::take(&mut exchange.attempts),
+            body,
         };
         let mut response = match answer {
             Ok(response) => response,
             Err(problem) => {
                 // The upstream may have processed the request, even if the client caused the failure. So the limits charge the units that
                 // the request reserved.
-                transmission.iter().for_each(Transmission::unanswered);
+                let transmission = exchange.transmission.iter();
+                transmission.for_each(Transmission::unanswered);
                 problem.respond()
             }
         };
@@ -126,40 +170,77 @@ impl Forwarding {
     }
 
     /// Sends the request, and adapts the answer for the client.
-    async fn exchange(
-        &self,
-        request: &mut Request<RequestBody>,
-        (address, body_state, preference): (IpAddr, Option<&Arc<BodyState>>, Preference),
-        transmission: Option<&Transmission>,
-        upgrade: Option<Upgrade>,
-        attempts: &mut Attempts,
-    ) -> Result<Response<Body>, Problem> {
-        // An HTTP/2 connection is shared by requests, so it cannot become a tunnel.
-        let offer = match upgrade {
-            Some(_) => Offer::Http1,
-            None => Offer::Any,
-        };
-        let options = tidegate_upstream::SendOptions {
-            offer,
+    async fn exchange(&self, exchange: &mut Exchange) -> Result<Response<Body>, Problem> {
+        let Exchange {
+            request,
+            method,
+            body_state,
+            preference,
+            upgrade,
+            ..
+        } = exchange;
+        let body_state = body_state.as_ref();
+        let options = SendOptions {
+            // An HTTP/2 connection is shared by requests, so it cannot become a tunnel.
+            offer: match upgrade {
+                Some(_) => Offer::Http1,
+                None => Offer::Any,
+            },
             timeouts: self.settings.timeouts.upstream,
             retries: self.retries.as_ref(),
             body_state: body_state.map(|body_state| &**body_state),
-            transmission,
+            transmission: exchange.transmission.as_ref(),
             own_host: self.settings.edits.upstream_host == UpstreamHost::Upstream,
             affinity: preference.affinity,
-            address,
+            address: exchange.address,
         };
-        let method = request.method().clone();
-        let sent = self.upstream.send(request, options, attempts).await;
-        let mut answer = sent.map_err(|error| explain(&error, options.body_state))?;
+        let sent = self
+            .upstream
+            .send(request, &options, &mut exchange.attempts);
+        let mut answer = sent
+            .await
+            .map_err(|error| explain(&error, options.body_state))?;
         if let Err(problem) = check(answer.response.headers()) {
             answer.report.into_iter().for_each(Report::failed);
             return Err(problem);
         }
         preference.tell(self.upstream.settings().sticky.as_ref(), &mut answer);
         if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(answer, upgrade);
+            return self.switch(answer, upgrade.take());
         }
+        let (is_shared, is_bounded) = (answer.lease.is_shared(), answer.lease.is_bounded());
+        let (mut head, mut body) = self.adapt(answer, method, body_state);
+        if is_shared {
+            // If the answer fails before its head is passed on, the client receives a complete error in place of a part of the answer.
+            body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
+        }
+        let slow = self.settings.timeouts.slow;
+        let body = match is_bounded {
+            // Boxed, because most upstreams have no `max_connections`, and their requests should not reserve memory for this future.
+            true => Body::ahead(
+                Box::pin(ReadAhead::start(body, self.upstream.answers())).await,
+                slow,
+            ),
+            false => Body::upstream(body, slow),
+        };
+        let mut body = body.counted(self.body_costs.clone());
+        if has_no_body(head.status) {
+            // An answer with this status has no body, but an HTTP/2 client would wait for a body of the given length (RFC 9110, 8.6).
+            head.headers.remove(CONTENT_LENGTH);
+        }
+        if (*method == Method::HEAD || has_no_body(head.status)) && !body.is_end_stream() {
+            body = Body::empty();
+        }
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// Returns the head of the answer, without the headers of its connection, and its body.
+    fn adapt(
+        &self,
+        answer: Answer,
+        method: &Method,
+        body_state: Option<&Arc<BodyState>>,
+    ) -> (Parts, Box<UpstreamBody>) {
         let Answer {
             response,
             lease,
@@ -179,38 +260,17 @@ impl Forwarding {
         if let Some(body_state) = body_state {
             body_state.set_talking(grpc::is_grpc(&head.headers));
         }
-        let (is_shared, is_bounded) = (lease.is_shared(), lease.is_bounded());
         // gRPC needs HTTP/2, so only answers on shared connections have a required trailer.
-        let trailer = is_shared.then(|| grpc::trailer(&method, &head)).flatten();
-        let mut body = UpstreamBody::new(
+        let is_shared = lease.is_shared();
+        let trailer = is_shared.then(|| grpc::trailer(method, &head)).flatten();
+        let body = UpstreamBody::new(
             (body, version),
             (lease, report),
             body_state.cloned(),
             self.settings.timeouts.upstream.answer,
             trailer,
         );
-        if is_shared {
-            // If the answer fails before its head is passed on, the client receives a complete error in place of a part of the answer.
-            body.begin().await.map_err(|_| UPSTREAM_FAILED)?;
-        }
-        let slow = self.settings.timeouts.slow;
-        let body = match is_bounded {
-            // Boxed, because most upstreams have no `max_connections`, and their requests should not reserve memory for this future.
-            true => Body::ahead(
-                Box::pin(ReadAhead::start(body, self.upstream.answers())).await,
-                slow,
-            ),
-            false => Body::upstream(body, slow),
-        };
-        let mut body = body.counted(self.body_costs.clone());
-        if has_no_body(head.status) {
-            // An answer with this status has no body, but an HTTP/2 client would wait for a body of the given length (RFC 9110, 8.6).
-            head.headers.remove(CONTENT_LENGTH);
-        }
-        if (method == Method::HEAD || has_no_body(head.status)) && !body.is_end_stream() {
-            body = Body::empty();
-        }
-        Ok(Response::from_parts(head, body))
+        (head, body)
     }
 
     /// Passes the upstream's switch of protocols to the client. The upstream must switch to the protocol that the client requested.

@@ -54,15 +54,15 @@ pub(crate) enum AnsweredBy {
 }
 
 impl RequestEnd {
-    /// Begins a request. Its outcome is `Abandoned` until an answer comes.
+    /// Begins a request. Its outcome is `Abandoned` until an answer comes. The value is boxed, because it is moved until the answer ends.
     pub(crate) fn begin(
         record: Option<Record>,
         recording: Option<Box<Recording>>,
         access_log: AccessLog,
         metrics: Arc<RouteMetrics>,
         guard: Option<RequestGuard>,
-    ) -> Self {
-        Self {
+    ) -> Box<Self> {
+        Box::new(Self {
             record: record.map(Box::new),
             recording,
             started: Instant::now(),
@@ -74,7 +74,7 @@ impl RequestEnd {
             unread: Unread::default(),
             took: None,
             guard,
-        }
+        })
     }
 
     /// Records the data of an answer, and returns the side that answered. Stores a refusal under the request ID `id`, for `tidegate why`.
@@ -91,7 +91,7 @@ impl RequestEnd {
             forwarded,
         } = answered;
         self.in_flight = in_flight;
-        let by_limits = decided.as_ref();
+        let by_limits = decided.as_deref();
         let decision = by_limits.and_then(|it| it.decision.as_ref());
         let dropped = by_limits.is_some_and(|it| it.action() == Some(Action::Drop));
         let denied = by_limits.is_some_and(|it| it.denied_by().is_some());
@@ -272,17 +272,17 @@ pub(crate) struct Ended {
 
 /// Ends a request when the answer's body ends, but only after the cost in the last part has been read.
 #[derive(Debug)]
-struct LateEnd(Option<RequestEnd>);
+struct LateEnd(Option<Box<RequestEnd>>);
 
 impl Ended {
-    pub(crate) const fn new(body: Body, end: RequestEnd) -> Self {
+    pub(crate) const fn new(body: Body, end: Box<RequestEnd>) -> Self {
         Self::of(body, Some(end))
     }
 
     /// Makes the gateway read the rest of the body even after the client has left, if the body contains a cost. The reading ends when
     /// `stops` becomes true.
     pub(crate) fn until(mut self, stops: &watch::Receiver<bool>) -> Self {
-        let reads_body = self.end.0.as_ref().is_some_and(RequestEnd::reads_body);
+        let reads_body = self.end.0.as_deref().is_some_and(RequestEnd::reads_body);
         self.stop = reads_body.then(|| stops.clone());
         self
     }
@@ -292,7 +292,7 @@ impl Ended {
         Self::of(body, None)
     }
 
-    const fn of(body: Body, end: Option<RequestEnd>) -> Self {
+    const fn of(body: Body, end: Option<Box<RequestEnd>>) -> Self {
         Self {
             body,
             is_over: false,
@@ -320,7 +320,7 @@ impl Drop for Ended {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        if let Some(permit) = self.end.0.as_mut().and_then(RequestEnd::client_left)
+        if let Some(permit) = self.end.0.as_deref_mut().and_then(RequestEnd::client_left)
             && let Some(end) = self.end.0.take()
         {
             let body = std::mem::replace(&mut self.body, Body::empty());
@@ -345,7 +345,7 @@ impl ResponseBody for Ended {
     }
 
     fn cut(&mut self) {
-        self.end.0.iter_mut().for_each(RequestEnd::too_slow);
+        self.end.0.iter_mut().for_each(|end| end.too_slow());
     }
 }
 

@@ -110,12 +110,8 @@ impl AsRef<Stack> for Snapshot {
 }
 
 /// A request that has begun, by the part that answers it.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most requests are of this variant, and a box would be an allocation for each"
-)]
 enum Begin {
-    Request(Begun),
+    Request(Box<Begun>),
     Call(Arc<Doors>, Call),
     Health(Arc<Health>, ConnectionInfo, RequestGuard),
     /// The listener for decisions was closed by a reload.
@@ -182,7 +178,7 @@ impl Service for Snapshot {
                 Begin::Health(health, connection, _guard) => {
                     let drains = *connection.drain().borrow();
                     let (overload, clients) = (&self.stack.overload, &self.stack.clients);
-                    let response = health.answer(drains, overload, clients).await;
+                    let response = Box::pin(health.answer(drains, overload, clients)).await;
                     Ok(response.map(Ended::without_end))
                 }
             }

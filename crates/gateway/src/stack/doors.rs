@@ -13,9 +13,9 @@ use tidegate_telemetry::{Door, RequestId};
 use tidegate_tower::{RateLimitLayer, RequestContext};
 use tower::{Layer as _, Service as _, service_fn};
 
-use super::{Route, Stack};
+use super::{Answering, Route, Stack};
 use crate::body::Body;
-use crate::outcome::{self, Answered, ForwardOutcome};
+use crate::outcome::{Answered, ForwardOutcome};
 use crate::request::record::RequestEnd;
 
 /// The counters of a route's requests that other programs carry, by door.
@@ -49,7 +49,7 @@ impl Stack {
         door: Door,
         (peer, client_ip): (SocketAddr, IpAddr),
         (route, metrics): (Option<&Arc<str>>, &Arc<RouteMetrics>),
-    ) -> RequestEnd {
+    ) -> Box<RequestEnd> {
         let log = &self.access_log;
         let record = log.is_on().then(|| {
             log.record(head, id, route.cloned(), peer, client_ip, false)
@@ -60,10 +60,7 @@ impl Stack {
 }
 
 /// Answers a proxy that asks whether a request may pass: 200, or the answer that a client of the gateway would get.
-pub(super) async fn ask(
-    limits: &RateLimitLayer,
-    mut request: Request<ClientBody>,
-) -> (Response<Body>, Answered) {
+pub(super) fn ask(limits: &RateLimitLayer, mut request: Request<ClientBody>) -> Answering<'static> {
     let admit = service_fn(|mut request: Request<ClientBody>| {
         // The gateway never sees the answer to the request. So the limits charge the units that the request has reserved.
         if let Some(transmission) = RequestContext::of_mut(&mut request).transmission.take() {
@@ -80,6 +77,5 @@ pub(super) async fn ask(
     });
     // The body belongs to the request of the proxy, not to the client's request.
     *request.version_mut() = Version::HTTP_11;
-    let Ok(response) = limits.layer(admit).call(request).await;
-    outcome::split(response)
+    limits.layer(admit).call(request)
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use http::header::ORIGIN;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use tidegate_server::ClientBody;
 use tower::{Layer as _, Service as _};
 
-use super::Route;
 use super::own_budgets::own_budgets;
+use super::reserves::read_reserves;
+use super::{Answering, Route};
 use crate::body::Body;
 use crate::budgets::Budgets;
 use crate::forward::{Forwarding, forward};
-use crate::outcome::{self, Answered, ForwardOutcome};
+use crate::outcome::{Answered, ForwardOutcome};
 use crate::request::info::RequestInfo;
 
 /// The source of a route's answers.
@@ -29,14 +30,22 @@ pub(super) fn serve(
     route: &Route,
     request: Request<ClientBody>,
     info: RequestInfo,
-) -> impl Future<Output = (Response<Body>, Answered)> {
-    let origin = route.cors.as_ref().and(request.headers().get(ORIGIN));
-    let origin = origin.cloned();
-    // Limits: before the upstream, because a refused request must not cost the upstream anything. The limits name the client, call the
-    // store, and let the request wait for its turn. They answer a refused request, for example with 429. When the upstream has answered an
-    // admitted request, the limits end the request's holds, and add their headers to the answer. `poll_ready` is not called on either
-    // service, because both are always ready: a request waits in its own future.
-    let answer = match &route.source {
+) -> Answering<'_> {
+    if route.reads_requests {
+        return Box::pin(async move {
+            let request = read_reserves(route, request).await;
+            limited(route, request, info).await
+        });
+    }
+    limited(route, request, info)
+}
+
+/// Limits: before the upstream, because a refused request must not cost the upstream anything. The limits name the client, call the store,
+/// and let the request wait for its turn. They answer a refused request, for example with 429. When the upstream has answered an admitted
+/// request, the limits end the request's holds, and add their headers to the answer. `poll_ready` is not called on either service, because
+/// both are always ready: a request waits in its own future.
+fn limited(route: &Route, request: Request<ClientBody>, info: RequestInfo) -> Answering<'_> {
+    match &route.source {
         // Forward: streams the request to the upstream, and the answer back.
         AnswerSource::Upstream(forwarding) => {
             let forward = forward(forwarding.clone(), info);
@@ -46,25 +55,37 @@ pub(super) fn serve(
             let own = own_budgets(budgets.clone());
             route.limits.layer(own).call(request)
         }
-    };
-    async move {
-        let Ok(response) = answer.await;
-        let (mut response, answered) = outcome::split(response);
+    }
+}
+
+impl Route {
+    /// Returns the `Origin` of a request, if the route has `cors`.
+    pub(super) fn origin<B>(&self, request: &Request<B>) -> Option<HeaderValue> {
+        let origin = self.cors.as_ref().and(request.headers().get(ORIGIN));
+        origin.cloned()
+    }
+
+    /// Changes the headers of an answer as the route's settings say.
+    pub(super) fn adapt(
+        &self,
+        response: &mut Response<Body>,
+        answered: &Answered,
+        origin: Option<HeaderValue>,
+    ) {
         let status = response.status();
         let headers = response.headers_mut();
         // Edits: after the limits, because the limits read the upstream's own headers.
         if answered.forwarded.is_answered()
             && status != StatusCode::SWITCHING_PROTOCOLS
-            && let AnswerSource::Upstream(forwarding) = &route.source
+            && let AnswerSource::Upstream(forwarding) = &self.source
         {
             let edits = &forwarding.settings.edits;
             edits.response_headers.apply(headers);
         }
         // CORS: after the limits, because a page must be able to read a refusal as well.
-        if let Some(cors) = &route.cors {
+        if let Some(cors) = &self.cors {
             let is_preflight = matches!(answered.forwarded, ForwardOutcome::Preflight);
             cors.tell(origin, is_preflight, headers);
         }
-        (response, answered)
     }
 }

@@ -8,6 +8,7 @@ use tidegate_tower::{Decided, RequestContext};
 
 use super::Stack;
 use crate::forward::identify;
+use crate::outcome;
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
@@ -45,12 +46,13 @@ impl Stack {
         let context = RequestContext::new(connection.peer());
         request.extensions_mut().insert(context);
         let answer_id = self.request_id_in_answers.then_some(info.request_id);
-        let (mut response, answered) = self.refuse(request, problem(head)).await;
+        let Ok(mut response) = self.refuse(request, problem(head)).await;
+        let answered = outcome::take(&mut response);
         let is_trusted = self
             .clients
             .trusted
             .contains(connection.peer().address.ip());
-        let decided = answered.decided.as_ref().filter(|_| !is_trusted);
+        let decided = answered.decided.as_deref().filter(|_| !is_trusted);
         let used_up = decided.and_then(used_up);
         let by = end.answered(answered, response.status(), answer_id.as_ref());
         if by == AnsweredBy::Nobody {

@@ -35,7 +35,7 @@ pub struct Record {
     door: Door,
     peer: SocketAddr,
     client_ip: IpAddr,
-    decided: Option<Decided>,
+    decided: Option<Box<Decided>>,
     forwarded: Option<Forwarded>,
     status: Option<StatusCode>,
     error: Option<&'static str>,
@@ -91,14 +91,14 @@ impl Record {
     }
 
     /// Returns the decision about the request. `None` if the request was answered without a decision.
-    pub const fn decided(&self) -> Option<&Decided> {
-        self.decided.as_ref()
+    pub fn decided(&self) -> Option<&Decided> {
+        self.decided.as_deref()
     }
 
     /// Returns the decision about the request, so that the caller can change it: the body of the answer may settle the cost after the
     /// decision was recorded.
-    pub const fn decided_mut(&mut self) -> Option<&mut Decided> {
-        self.decided.as_mut()
+    pub fn decided_mut(&mut self) -> Option<&mut Decided> {
+        self.decided.as_deref_mut()
     }
 
     /// Returns how the request was forwarded. `None` if it was not forwarded.
@@ -126,7 +126,7 @@ impl Record {
     pub fn answered(
         &mut self,
         status: Option<StatusCode>,
-        mut decided: Option<Decided>,
+        mut decided: Option<Box<Decided>>,
         forwarded: Option<Forwarded>,
     ) {
         if let Some(decided) = &mut decided {
@@ -175,7 +175,7 @@ impl Record {
 
     /// Returns the values by which the access log selects requests.
     pub(super) fn end(&self) -> RequestSummary {
-        let decided = self.decided.as_ref();
+        let decided = self.decided.as_deref();
         RequestSummary {
             outcome: self.outcome,
             status: self.status(),
@@ -195,13 +195,13 @@ impl Record {
 
     /// Returns the verdict of the limit that the answer's headers describe.
     fn tightest(&self) -> Option<&Verdict> {
-        let decided = self.decided.as_ref()?;
+        let decided = self.decided.as_deref()?;
         let at = decided.tightest?;
         decided.verdicts().find(|entry| entry.index == at)?.verdict
     }
 
     fn limit(&self) -> Option<&Limit> {
-        let decided = self.decided.as_ref()?;
+        let decided = self.decided.as_deref()?;
         let rule = decided.rules.get(decided.tightest?)?;
         Some(&rule.limit)
     }
@@ -209,7 +209,7 @@ impl Record {
 
 impl Fields for Record {
     fn value(&self, field: AccessField) -> Option<Value<'_>> {
-        let decided = self.decided.as_ref();
+        let decided = self.decided.as_deref();
         let decision = decided.and_then(|decided| decided.decision.as_ref());
         let forwarded = self.forwarded.as_ref();
         let is_refused = decision.is_some_and(|it| it.outcome == Outcome::Refused);

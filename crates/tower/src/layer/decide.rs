@@ -87,7 +87,7 @@ impl Enforced {
 }
 
 /// Returns the decision and the holds of a request. Without a `reply`, the store was not called.
-fn given(mut decided: Decided, plan: Option<ClientPlan>, reply: Option<Reply>) -> Given {
+fn given(mut decided: Box<Decided>, plan: Option<ClientPlan>, reply: Option<Reply>) -> Given {
     decided.plan = plan;
     let Some(reply) = reply else {
         return (decided, None);

@@ -52,14 +52,14 @@ fn is_early(rule: &Rule, store: &Store) -> bool {
 impl Enforced {
     /// Returns a refusal if the request is refused whatever its credentials are. A denied address is always refused. Limits are checked
     /// here only if the request has a token, because only the verification of a token is expensive.
-    pub(super) fn early<B>(&self, request: &Request<B>) -> Option<Decided> {
+    pub(super) fn early<B>(&self, request: &Request<B>) -> Option<Box<Decided>> {
         let table = self.overrides.table.load();
         let table = table.as_deref().map(|table| &**table);
         let denial = self.denial(table, request);
         denial.or_else(|| self.limited(table, request))
     }
 
-    fn denial<B>(&self, table: Option<&Table>, request: &Request<B>) -> Option<Decided> {
+    fn denial<B>(&self, table: Option<&Table>, request: &Request<B>) -> Option<Box<Decided>> {
         if self.policy.access.is_none() && table.is_none() {
             return None;
         }
@@ -71,7 +71,7 @@ impl Enforced {
         Some(decided)
     }
 
-    fn limited<B>(&self, table: Option<&Table>, request: &Request<B>) -> Option<Decided> {
+    fn limited<B>(&self, table: Option<&Table>, request: &Request<B>) -> Option<Box<Decided>> {
         let headers = request.headers();
         if self.early.is_empty()
             // A request may be from a client that is exempt by name, so it cannot be refused before its client is named.

@@ -101,7 +101,7 @@ impl Enforced {
     ) -> (
         Vec<QuestionPart>,
         Vec<PartBudget>,
-        Decided,
+        Box<Decided>,
         Option<ClientPlan>,
     ) {
         let Question {

@@ -45,7 +45,7 @@ impl Server {
                 if is_grpc && !lease.is_shared() {
                     return Err("the server speaks HTTP/1.1, which has no gRPC".into());
                 }
-                match lease.send(server.question(settings), server).await {
+                match lease.send(&mut server.question(settings), server).await {
                     Ok(answer) => return judge(settings, answer).await,
                     // The server may have closed the kept connection meanwhile, so a fresh one is tried.
                     Err(_) if is_kept => {}

@@ -242,24 +242,27 @@ impl Lease {
         }
     }
 
-    /// Sends a request, and waits for the head of its answer.
+    /// Sends a request, and waits for the head of its answer. Takes the request, and leaves an empty one in its place: a parameter of this
+    /// type would be copied into the future, and from there into the future of hyper.
     pub(crate) async fn send(
         &mut self,
-        request: Request<RequestBody>,
+        request: &mut Request<RequestBody>,
         server: &Server,
     ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
         match &mut self.way {
             Way::Own(connection, ..) => {
-                let request = to_http1(request);
+                to_http1(request);
                 connection.unanswered.begin();
+                let request = std::mem::take(request);
                 let answer = connection.sender.try_send_request(request).await;
                 connection.unanswered.end();
                 answer
             }
             Way::Shared(Stream { shared, .. }) => {
-                let request = to_http2(request, server);
+                to_http2(request, server);
                 let mut sender = shared.sender.clone();
                 shared.limit.heads.request();
+                let request = std::mem::take(request);
                 let answer = sender.try_send_request(request).await;
                 if answer.is_ok() {
                     shared.limit.answered();
@@ -290,21 +293,21 @@ impl Lease {
 
 /// Replaces the requested host by the server's own host.
 pub(crate) fn name(request: &mut Request<RequestBody>, server: &Server) {
-    *request = to_http1(std::mem::take(request));
+    to_http1(request);
     if let Ok(host) = HeaderValue::from_str(server.settings.authority.as_str()) {
         request.headers_mut().insert(HOST, host);
     }
 }
 
 /// Converts a request to HTTP/2: scheme and host move into the target, and the headers of HTTP/1 connections are removed.
-fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<RequestBody> {
+fn to_http2(request: &mut Request<RequestBody>, server: &Server) {
     *request.version_mut() = Version::HTTP_2;
     let headers = request.headers_mut();
     headers.remove(TRANSFER_ENCODING);
     headers.remove(CONNECTION);
     let Some(host) = headers.remove(HOST) else {
         // A request without `Host` was converted before.
-        return request;
+        return;
     };
     let mut parts = Parts::default();
     let authority = host.as_bytes().try_into().ok();
@@ -318,13 +321,12 @@ fn to_http2(mut request: Request<RequestBody>, server: &Server) -> Request<Reque
     if let Ok(uri) = Uri::from_parts(parts) {
         *request.uri_mut() = uri;
     }
-    request
 }
 
 /// Converts a request back from HTTP/2, for another attempt over HTTP/1.
-fn to_http1(mut request: Request<RequestBody>) -> Request<RequestBody> {
+fn to_http1(request: &mut Request<RequestBody>) {
     if request.version() != Version::HTTP_2 {
-        return request;
+        return;
     }
     *request.version_mut() = Version::HTTP_11;
     let uri = std::mem::take(request.uri_mut()).into_parts();
@@ -343,5 +345,4 @@ fn to_http1(mut request: Request<RequestBody>) -> Request<RequestBody> {
     if let Some(path) = uri.path_and_query {
         *request.uri_mut() = path.into();
     }
-    request
 }
