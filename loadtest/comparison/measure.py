@@ -32,7 +32,7 @@ def cores():
 class Target:
     """A gateway that runs, and its Redis if it has one."""
 
-    def __init__(self, row, run, processes, limit=None):
+    def __init__(self, row, run, processes, limit=None, under=()):
         limit = limit or row.limit
         self.row, self.run, self.redis, redis_port = row, run, None, None
         if row.redis:
@@ -54,7 +54,7 @@ class Target:
             binary = run.against if row.other_build else None
             command, env = gateways.tidegate(run, limit, self.port, redis_port, binary=binary, **options)
         cores = run.cores.two if row.threads == 2 else run.cores.one
-        self.process = processes.start(row.name.replace(" ", "-"), pinned(cores, command), env=env)
+        self.process = processes.start(row.name.replace(" ", "-"), pinned(cores, [*under, *command]), env=env)
         serves(self.process, self.port, tls)
 
     def used(self):
@@ -71,10 +71,10 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def started(row, run, limit=None):
-    """The row's gateway, for the time of the `with`."""
+def started(row, run, limit=None, under=()):
+    """The row's gateway, for the time of the `with`. `under` is a command that runs the gateway's command."""
     with Processes(run.folder, run.binaries) as processes:
-        target = Target(row, run, processes, limit)
+        target = Target(row, run, processes, limit, under)
         yield target
         # A log of every request would fill the folder in the end.
         stop(target.process)
