@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::outcome::ForwardOutcome;
+use crate::outcome::{Answered, ForwardOutcome};
 use tidegate_doors::RpcBody;
 use tidegate_net::pace::LeastRate;
 use tidegate_telemetry::Cut;
@@ -32,6 +33,8 @@ pub(crate) struct Body {
     slow: Option<LeastRate>,
     // The metrics for the cost that this body contains. They are used only if the client leaves before the body begins.
     counted: Option<Arc<RouteMetrics>>,
+    // The data about the answer, until the gateway has taken them.
+    answered: Option<Box<Answered>>,
 }
 
 /// The content of a body. A body is moved from step to step, so large variants are boxed.
@@ -71,6 +74,7 @@ impl Body {
             content,
             slow,
             counted: None,
+            answered: None,
         }
     }
 
@@ -135,8 +139,23 @@ impl From<Bytes> for Body {
     }
 }
 
+/// Takes the data about an answer out of the answer.
+pub(crate) fn take_answered(response: &mut Response<Body>) -> Answered {
+    let answered = response.body_mut().answered.take();
+    answered.map(|answered| *answered).unwrap_or_default()
+}
+
+/// Records the outcome in an answer.
+pub(crate) fn note(response: &mut Response<Body>, outcome: ForwardOutcome) {
+    Body::answered(response).forwarded = outcome;
+}
+
 impl AnswerBody for Body {
     type Forwarded = ForwardOutcome;
+
+    fn answered(response: &mut Response<Self>) -> &mut Answered {
+        response.body_mut().answered.get_or_insert_default()
+    }
 
     async fn read_on(mut self, in_flight: InFlight) {
         read_on(&mut self, |part| in_flight.read_step(part)).await;

@@ -1,6 +1,5 @@
 //! The data that forwarding adds to an answer.
 
-use http::Response;
 use tidegate_telemetry::Forwarded;
 
 /// The data of an answer for limits, metrics and logs, in addition to its head and its body.
@@ -27,16 +26,4 @@ impl ForwardOutcome {
     pub(crate) const fn is_answered(&self) -> bool {
         matches!(self, Self::Sent(forwarded) if forwarded.answered)
     }
-}
-
-/// Takes the [`Answered`] out of an answer's extensions.
-pub(crate) fn take<B>(response: &mut Response<B>) -> Answered {
-    let answered = response.extensions_mut().remove();
-    answered.unwrap_or_default()
-}
-
-/// Records the outcome in an answer.
-pub(crate) fn note<B>(response: &mut Response<B>, outcome: ForwardOutcome) {
-    let extensions = response.extensions_mut();
-    extensions.get_or_insert_default::<Answered>().forwarded = outcome;
 }

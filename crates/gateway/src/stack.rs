@@ -26,7 +26,8 @@ use tidegate_tower::{OverrideTable, Peer, RateLimitLayer, Reject, RequestContext
 use tower::{Layer as _, Service as _, service_fn};
 
 use crate::body::Body;
-use crate::forward::X_REQUEST_ID;
+use crate::budgets::Budgets;
+use crate::forward::{Forwarding, X_REQUEST_ID};
 use crate::request::cors::Cors;
 use crate::request::grpc;
 use crate::request::health::Health;
@@ -39,7 +40,6 @@ use crate::request::target::{Target, rewritten};
 pub(crate) use doors::DoorMetrics;
 use doors::ask;
 use finish::Rest;
-pub(crate) use serve::AnswerSource;
 use serve::serve;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
@@ -91,6 +91,15 @@ pub(crate) struct Route {
     pub(crate) metrics: Arc<RouteMetrics>,
     /// The counters of requests that other programs carry. `None` if the gateway has no listener for decisions.
     pub(crate) doors: Option<DoorMetrics>,
+}
+
+/// The source of a route's answers.
+#[derive(Debug)]
+pub(crate) enum AnswerSource {
+    /// An upstream.
+    Upstream(Arc<Forwarding>),
+    /// The gateway, which answers with the client's own budgets.
+    Budgets(Arc<Budgets>),
 }
 
 /// A request that has begun, and that no limit has charged yet. Dropping it counts and logs the request as abandoned.

@@ -9,33 +9,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use http::Response;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::in_flight::{Body, Reservation};
-use crate::{InFlight, WaitQueues};
-
-/// The body of an answer.
-pub trait AnswerBody: From<Bytes> + Send + 'static {
-    /// The data that the service behind the limits adds to [`Answered`](crate::Answered).
-    type Forwarded: Clone + Default + Send + Sync + 'static;
-
-    /// Reads the rest of the body after the client has left, within bounds of bytes and time, and ends the holds.
-    fn read_on(self, in_flight: InFlight) -> impl Future<Output = ()> + Send;
-}
-
-impl AnswerBody for Bytes {
-    type Forwarded = ();
-
-    async fn read_on(self, in_flight: InFlight) {
-        let mut rest = &self[..];
-        while !rest.is_empty() {
-            rest = &rest[in_flight.read_step(rest)..];
-        }
-    }
-}
+use crate::{AnswerBody, InFlight, WaitQueues};
 
 /// The future of the inner service's answer.
 type Answering<R> = Pin<Box<dyn Future<Output = Result<Response<R>, Infallible>> + Send>>;

@@ -18,13 +18,13 @@ use tower::{Layer, Service};
 use self::early::early_rules;
 use crate::answered::respond;
 use crate::assessment::{Assessment, assess_admitted};
-use crate::exchange::{AnswerBody, Exchange};
+use crate::exchange::Exchange;
 use crate::in_flight::Reservation;
 use crate::question::{Judged, Question};
 use crate::wait_queues::Sender;
 use crate::waiting::Admission;
 use crate::{
-    Answered, BudgetEvents, Decided, Hasher, Overrides, Policy, RequestContext, ReserveReader,
+    AnswerBody, BudgetEvents, Decided, Hasher, Overrides, Policy, RequestContext, ReserveReader,
     Rule, WaitQueues,
 };
 use tidegate_identity::{Caller, Clients};
@@ -206,8 +206,8 @@ impl<S> Layer<S> for RateLimitLayer {
 /// Charges each request to its limits before the inner service gets it.
 ///
 /// A request must have a [`RequestContext`] in its extensions. If the request has holds, the layer adds a
-/// [`Transmission`](crate::Transmission) to this context. An answer has [`Answered`] in its extensions. The HTTP server that sends the
-/// answer passes each part of the body to [`Answered::in_flight`], and keeps the `in_flight` value until the body has ended. If
+/// [`Transmission`](crate::Transmission) to this context. An answer has [`Answered`](AnswerBody::answered). The HTTP server that sends the
+/// answer passes each part of the body to [`Answered::in_flight`](crate::Answered::in_flight), and keeps the `in_flight` value until the body has ended. If
 /// [`Decided::action`] is [`Action::Drop`](crate::Action::Drop), the server closes the connection without an answer.
 ///
 /// If a client leaves while the store decides, its request may be charged: a script that was sent to Redis cannot be stopped. The holds of
@@ -333,8 +333,7 @@ impl Enforced {
         let in_flight =
             reservation.and_then(|it| decided.settle_head(it, &response, &self.wait_queues));
         decided.write_headers(&mut response, &self.policy.answers);
-        let extensions = response.extensions_mut();
-        let answered = extensions.get_or_insert_default::<Answered<R::Forwarded>>();
+        let answered = R::answered(&mut response);
         answered.decided = Some(decided);
         // If this layer made no holds, the answer keeps the holds of a layer that is nested inside this one.
         answered.in_flight = in_flight.or(answered.in_flight.take());

@@ -42,7 +42,7 @@ mod wait_queues;
 mod waiting;
 
 pub use accept_encoding::accept_readable;
-pub use answered::{Answered, problem};
+pub use answered::{AnswerBody, Answered, problem};
 pub use answers::{Answers, RateLimitHeaders, Reject, Reset};
 pub use assessment::{AssessedRule, Assessment, assess, assess_known};
 pub use body_costs::BodyCost;
@@ -54,7 +54,6 @@ pub use decided::headers::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 pub use decided::{Decided, LimitVerdict, Oversized};
-pub use exchange::AnswerBody;
 pub use in_flight::{BodySettled, InFlight, ReadOn};
 pub use key::cookie::cookie_value;
 pub use key::{Hasher, folds_to};

@@ -14,8 +14,8 @@ use tidegate_tower::{RateLimitLayer, RequestContext};
 use tower::{Layer as _, Service as _, service_fn};
 
 use super::{Answering, Route, Stack};
-use crate::body::Body;
-use crate::outcome::{Answered, ForwardOutcome};
+use crate::body::{Body, note};
+use crate::outcome::ForwardOutcome;
 use crate::request::record::RequestEnd;
 
 /// The counters of a route's requests that other programs carry, by door.
@@ -68,11 +68,7 @@ pub(super) fn ask(limits: &RateLimitLayer, mut request: Request<ClientBody>) -> 
             transmission.unanswered();
         }
         let mut response = Response::new(Body::empty());
-        let answered = Answered {
-            forwarded: ForwardOutcome::Admitted,
-            ..Answered::default()
-        };
-        response.extensions_mut().insert(answered);
+        note(&mut response, ForwardOutcome::Admitted);
         ready(Ok::<_, Infallible>(response))
     });
     // The body belongs to the request of the proxy, not to the client's request.

@@ -6,9 +6,8 @@ use tidegate_server::{ConnectionInfo, Dropped, ProxyHeader};
 use tidegate_telemetry::{RequestId, RequestOutcome};
 
 use super::{Route, Stack};
-use crate::body::Body;
+use crate::body::{Body, take_answered};
 use crate::forward::identify;
-use crate::outcome;
 use crate::request::grpc;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 
@@ -47,7 +46,7 @@ impl Rest<'_> {
             is_ask,
             ..
         } = self;
-        let answered = outcome::take(&mut response);
+        let answered = take_answered(&mut response);
         if let Some(route) = route.filter(|_| !is_ask) {
             route.adapt(&mut response, &answered, self.origin);
         }

@@ -9,9 +9,9 @@ use tidegate_server::ClientBody;
 use tidegate_tower::RequestContext;
 use tower::{Service, service_fn};
 
-use crate::body::Body;
+use crate::body::{Body, note};
 use crate::budgets::Budgets;
-use crate::outcome::{ForwardOutcome, note};
+use crate::outcome::ForwardOutcome;
 use crate::request::cors;
 
 /// Returns the service that answers an admitted request with the budgets of its client.

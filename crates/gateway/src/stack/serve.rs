@@ -1,7 +1,5 @@
 //! Serves a request by a route: its limits, then its upstream or the gateway itself.
 
-use std::sync::Arc;
-
 use http::header::ORIGIN;
 use http::{HeaderValue, Request, Response, StatusCode};
 use tidegate_server::ClientBody;
@@ -9,21 +7,11 @@ use tower::{Layer as _, Service as _};
 
 use super::own_budgets::own_budgets;
 use super::reserves::read_reserves;
-use super::{Answering, Route};
+use super::{AnswerSource, Answering, Route};
 use crate::body::Body;
-use crate::budgets::Budgets;
-use crate::forward::{Forwarding, forward};
+use crate::forward::forward;
 use crate::outcome::{Answered, ForwardOutcome};
 use crate::request::info::RequestInfo;
-
-/// The source of a route's answers.
-#[derive(Debug)]
-pub(crate) enum AnswerSource {
-    /// An upstream.
-    Upstream(Arc<Forwarding>),
-    /// The gateway, which answers with the client's own budgets.
-    Budgets(Arc<Budgets>),
-}
 
 /// Serves a request by a route.
 pub(super) fn serve(
@@ -65,7 +53,7 @@ impl Route {
         origin.cloned()
     }
 
-    /// Changes the headers of an answer as the route's settings say.
+    /// Applies the route's edits and CORS headers to an answer.
     pub(super) fn adapt(
         &self,
         response: &mut Response<Body>,

@@ -7,8 +7,8 @@ use tidegate_store::Outcome;
 use tidegate_tower::{Decided, RequestContext};
 
 use super::Stack;
+use crate::body::take_answered;
 use crate::forward::identify;
-use crate::outcome;
 use crate::request::info::RequestInfo;
 use crate::request::problem::Problem;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
@@ -47,7 +47,7 @@ impl Stack {
         request.extensions_mut().insert(context);
         let answer_id = self.request_id_in_answers.then_some(info.request_id);
         let Ok(mut response) = self.refuse(request, problem(head)).await;
-        let answered = outcome::take(&mut response);
+        let answered = take_answered(&mut response);
         let is_trusted = self
             .clients
             .trusted

@@ -89,13 +89,9 @@ impl Value<'_> {
             out.push(b'"');
         }
         match self {
-            Self::Number(number) => {
-                let mut buffer = itoa::Buffer::new();
-                out.extend_from_slice(buffer.format(number).as_bytes());
-            }
+            Self::Number(number) => digits(out, number),
             Self::Address(address) => ip(out, address),
-            // A write to a Vec cannot fail.
-            Self::Socket(address) => drop(write!(out, "{address}")),
+            Self::Socket(address) => socket(out, address),
             Self::Word(word) => out.extend_from_slice(word.as_bytes()),
             Self::Hex(number) => out.extend_from_slice(&hex(number)),
             Self::Text(bytes, longest) => text(out, style, bytes, longest),
@@ -113,6 +109,22 @@ impl Value<'_> {
             out.push(b'"');
         }
     }
+}
+
+fn digits(out: &mut Vec<u8>, number: u64) {
+    let mut buffer = itoa::Buffer::new();
+    out.extend_from_slice(buffer.format(number).as_bytes());
+}
+
+/// Writes an address with its port as `Display` does, but faster.
+fn socket(out: &mut Vec<u8>, address: SocketAddr) {
+    if address.is_ipv6() {
+        // A write to a Vec cannot fail.
+        return drop(write!(out, "{address}"));
+    }
+    ip(out, address.ip());
+    out.push(b':');
+    digits(out, address.port().into());
 }
 
 /// Writes an address as `Display` does, but faster: `Display` takes a thousand instructions for an IPv4 address.
@@ -273,6 +285,11 @@ mod tests {
             let client = Client::Ip(address);
             let value = Value::Client(&client);
             assert_eq!(written(value, Style::Json), format!("\"{client}\""));
+            let socket = SocketAddr::new(address, 8080);
+            assert_eq!(
+                written(Value::Socket(socket), Style::Text),
+                socket.to_string()
+            );
         }
     }
 

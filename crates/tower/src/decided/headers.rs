@@ -86,11 +86,38 @@ pub(crate) fn write(
     }
 }
 
+/// The numbers below [`FEW`] as text, each with three digits.
+static FEW_DIGITS: [u8; 3 * FEW] = {
+    let mut digits = [b'0'; 3 * FEW];
+    let mut number = 0;
+    while number < FEW {
+        digits[3 * number] += (number / 100) as u8;
+        digits[3 * number + 1] += (number / 10 % 10) as u8;
+        digits[3 * number + 2] += (number % 10) as u8;
+        number += 1;
+    }
+    digits
+};
+
+/// The numbers below this number need no allocation.
+const FEW: usize = 1_000;
+
 /// Writes a number as a header's value. `HeaderValue::from` would allocate twice and take twice the time.
 pub(crate) fn digits(number: u64) -> HeaderValue {
+    if let Some(few) = few_digits(number) {
+        return HeaderValue::from_static(few);
+    }
     let mut buffer = itoa::Buffer::new();
     // Digits are always a valid header value.
     HeaderValue::from_str(buffer.format(number)).unwrap_or(HeaderValue::from_static("0"))
+}
+
+/// Returns the text of a small number.
+fn few_digits(number: u64) -> Option<&'static str> {
+    let number = usize::try_from(number).ok().filter(|it| *it < FEW)?;
+    let zeros = usize::from(number < 10) + usize::from(number < 100);
+    let digits = FEW_DIGITS.get(3 * number + zeros..3 * number + 3)?;
+    std::str::from_utf8(digits).ok()
 }
 
 fn number(value: &HeaderValue) -> Option<u64> {

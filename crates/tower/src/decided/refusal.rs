@@ -35,13 +35,6 @@ struct Problem<'a> {
     violated_policies: &'a [&'a str],
 }
 
-/// The value of a member of problem details.
-enum Member<'a> {
-    Text(&'a str),
-    Number(u64),
-    List(&'a [&'a str]),
-}
-
 pub(crate) fn problem(status: StatusCode, error: &'static str, detail: &str) -> Refusal {
     respond(&Problem::of(status, error, detail))
 }
@@ -57,7 +50,14 @@ pub(crate) fn too_many<'a>(
         Some((kind, body)) => answer(reject.status, kind.clone(), body.clone()),
         None => {
             let names: PerCharge<&str> = refused.map(|(rule, _)| rule.limit.name()).collect();
-            let detail = format!("Too many requests; the next one is admitted in {seconds} s.");
+            let mut number = itoa::Buffer::new();
+            let seconds_text = number.format(seconds);
+            let detail = [
+                "Too many requests; the next one is admitted in ",
+                seconds_text,
+                " s.",
+            ];
+            let detail = detail.concat();
             let problem = Problem {
                 kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
                 retry_after: Some(seconds),
@@ -159,42 +159,55 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Writes JSON directly, in a quarter of the time that a tree of values takes. A refusal must cost less than the refused request.
+    /// Writes JSON directly, in a small part of the time that a tree of values takes. A refusal must cost less than the refused request.
     fn json(&self) -> Vec<u8> {
         let title = self.status.canonical_reason().unwrap_or("Refused");
-        let violated = Some(self.violated_policies).filter(|violated| !violated.is_empty());
-        let members = [
-            ("type", Some(Member::Text(self.kind))),
-            ("title", Some(Member::Text(title))),
-            ("status", Some(Member::Number(self.status.as_u16().into()))),
-            ("detail", Some(Member::Text(self.detail))),
-            ("error", Some(Member::Text(self.error))),
-            ("retry_after", self.retry_after.map(Member::Number)),
-            ("violated-policies", violated.map(Member::List)),
-        ];
+        let mut number = itoa::Buffer::new();
         let mut json = Vec::with_capacity(USUAL);
-        for (name, member) in members {
-            let Some(member) = member else { continue };
-            json.push(if json.is_empty() { b'{' } else { b',' });
-            json.push(b'"');
-            json.extend_from_slice(name.as_bytes());
-            json.extend_from_slice(b"\":");
-            // Writing text and numbers to memory cannot fail.
-            let _ = match member {
-                Member::Text(text) if is_plain(text) => {
-                    json.push(b'"');
-                    json.extend_from_slice(text.as_bytes());
-                    json.push(b'"');
-                    Ok(())
-                }
-                Member::Text(text) => serde_json::to_writer(&mut json, text),
-                Member::Number(number) => serde_json::to_writer(&mut json, &number),
-                Member::List(list) => serde_json::to_writer(&mut json, list),
-            };
+        // The gateway's own texts need no escapes.
+        put(
+            &mut json,
+            [r#"{"type":""#, self.kind, r#"","title":""#, title],
+        );
+        let status = number.format(self.status.as_u16());
+        put(&mut json, [r#"","status":"#, status, r#","detail":"#]);
+        put_text(&mut json, self.detail);
+        put(&mut json, [r#","error":""#, self.error, r#"""#]);
+        if let Some(seconds) = self.retry_after {
+            put(&mut json, [r#","retry_after":"#, number.format(seconds)]);
         }
-        json.push(b'}');
+        let mut before = r#","violated-policies":["#;
+        for name in self.violated_policies {
+            put(&mut json, [before]);
+            put_text(&mut json, name);
+            before = ",";
+        }
+        put(
+            &mut json,
+            [if self.violated_policies.is_empty() {
+                "}"
+            } else {
+                "]}"
+            }],
+        );
         json
     }
+}
+
+/// Adds texts to JSON as they are.
+fn put<const N: usize>(json: &mut Vec<u8>, texts: [&str; N]) {
+    for text in texts {
+        json.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Adds a text to JSON as a string.
+fn put_text(json: &mut Vec<u8>, text: &str) {
+    if is_plain(text) {
+        return put(json, ["\"", text, "\""]);
+    }
+    // Writing text to memory cannot fail.
+    let _ = serde_json::to_writer(json, text);
 }
 
 /// Returns whether a text needs no escapes in JSON. Does not stop at the first special byte: without an early end, the CPU checks several

@@ -109,7 +109,7 @@ impl Bench {
 }
 
 fn decided(response: &Response<Bytes>) -> &Decided {
-    let answered = response.extensions().get::<Answered>().unwrap();
+    let answered = response.extensions().get::<crate::Answered>().unwrap();
     answered.decided.as_ref().unwrap()
 }
 

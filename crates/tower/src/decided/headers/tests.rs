@@ -162,3 +162,10 @@ fn the_reset_is_rounded_up_to_a_whole_second() {
     assert_eq!((&*delta(0), &*delta(1)), ("0", "1"));
     assert_eq!((&*delta(SECOND), &*delta(SECOND + 1)), ("1", "2"));
 }
+
+#[test]
+fn small_numbers_are_written_as_all_others() {
+    for number in (0..=1_100).chain([u64::MAX]) {
+        assert_eq!(digits(number), number.to_string());
+    }
+}
