@@ -20,7 +20,8 @@ from comparison import gateways, load, measure, programs
 from comparison.rows import rows
 from kit.processes import Binaries, Processes, Trouble, until
 
-ROWS = ["memory admitted", "memory refused", "default admitted", "default refused", "exact admitted", "hyper admitted", "hyper refused"]
+# Rows with Redis are not possible: under valgrind the library rustix fails when it reads the uptime.
+ROWS = ["memory admitted", "memory refused", "default admitted", "default refused", "hyper admitted", "hyper refused"]
 WARM_UP, SECONDS = 3, 8
 
 
@@ -28,7 +29,7 @@ def main():
     parser = argparse.ArgumentParser(description="User instructions per request, counted by valgrind's callgrind.")
     parser.add_argument("--binary", type=Path, required=True, help="the gateway, with bare-proxy beside it")
     parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--rows", default=",".join(ROWS), help="rows of loadtest/compare.py, by commas")
+    parser.add_argument("--rows", default=",".join(ROWS), help="rows of loadtest/compare.py without Redis, by commas")
     parser.add_argument("--keep", type=Path, help="the folder for callgrind's files, for callgrind_annotate")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-instructions-"))
