@@ -156,6 +156,7 @@ impl Admin {
         let answer = self.respond(request, peer, connection, ends).await;
         let answer = answer.unwrap_or_else(|refusal| refusal.map(at_once));
         let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+        // Refusals are made of `Bytes`, whose data about the answer are in its extensions.
         if refusals.contains(&answer.status())
             && let Some(answered) = answer.extensions().get::<Answered>()
             && let Some(error) = answered.error

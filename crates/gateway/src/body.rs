@@ -33,7 +33,7 @@ pub(crate) struct Body {
     slow: Option<LeastRate>,
     // The metrics for the cost that this body contains. They are used only if the client leaves before the body begins.
     counted: Option<Arc<RouteMetrics>>,
-    // The data about the answer, until the gateway has taken them.
+    // The data about the answer, until `take_answered`. Until then the body must not be replaced by another body.
     answered: Option<Box<Answered>>,
 }
 
@@ -139,7 +139,7 @@ impl From<Bytes> for Body {
     }
 }
 
-/// Takes the data about an answer out of the answer.
+/// Takes the data about an answer out of its body.
 pub(crate) fn take_answered(response: &mut Response<Body>) -> Answered {
     let answered = response.body_mut().answered.take();
     answered.map(|answered| *answered).unwrap_or_default()

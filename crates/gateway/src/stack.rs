@@ -39,7 +39,7 @@ use crate::request::routes::Routes;
 use crate::request::target::{Target, rewritten};
 pub(crate) use doors::DoorMetrics;
 use doors::ask;
-use finish::Rest;
+use finish::LastSteps;
 use serve::serve;
 use tidegate_telemetry::access_log::{AccessLog, Record};
 use tidegate_telemetry::metrics::{GatewayMetrics, RouteMetrics};
@@ -253,7 +253,7 @@ impl Stack {
         let is_shed = matches!(next, Next::Shed);
         // After a malformed request, the position of the next request in the connection's bytes is uncertain, so the connection is closed.
         let closes = is_shed || problem.is_some_and(Problem::is_malformed);
-        let rest = Rest {
+        let last_steps = LastSteps {
             stack: self,
             route,
             end,
@@ -280,7 +280,7 @@ impl Stack {
         };
         async move {
             let Ok(response) = answering.await;
-            rest.finish(response)
+            last_steps.finish(response)
         }
     }
 

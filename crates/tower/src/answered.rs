@@ -6,8 +6,8 @@ use http::{Response, StatusCode};
 use crate::decided::refusal::{self, Refusal};
 use crate::{Decided, InFlight};
 
-/// Data about an answer: see [`AnswerBody::answered`]. The rate-limit layer sets `decided` and `in_flight`, and the service behind the layer sets
-/// `forwarded`. Both set `error` in their refusals.
+/// Data about an answer: see [`AnswerBody::answered`]. The rate-limit layer sets `decided` and `in_flight`, and the service behind the
+/// layer sets `forwarded`. Both set `error` in their refusals.
 #[derive(Clone, Debug, Default)]
 pub struct Answered<F = ()> {
     /// The decision about the request.
@@ -47,8 +47,8 @@ impl AnswerBody for Bytes {
     }
 }
 
-/// Returns an answer with problem details (RFC 9457): a short `error` for programs, and a `detail` for people. The answer must not be
-/// cached.
+/// Returns an answer with problem details (RFC 9457): a short `error` for programs, and a `detail` for people. `error` is written without
+/// escapes. The answer must not be cached.
 pub fn problem<R: AnswerBody>(
     status: StatusCode,
     error: &'static str,

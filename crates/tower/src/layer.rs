@@ -207,8 +207,8 @@ impl<S> Layer<S> for RateLimitLayer {
 ///
 /// A request must have a [`RequestContext`] in its extensions. If the request has holds, the layer adds a
 /// [`Transmission`](crate::Transmission) to this context. An answer has [`Answered`](AnswerBody::answered). The HTTP server that sends the
-/// answer passes each part of the body to [`Answered::in_flight`](crate::Answered::in_flight), and keeps the `in_flight` value until the body has ended. If
-/// [`Decided::action`] is [`Action::Drop`](crate::Action::Drop), the server closes the connection without an answer.
+/// answer passes each part of the body to [`Answered::in_flight`](crate::Answered::in_flight), and keeps the `in_flight` value until the
+/// body has ended. If [`Decided::action`] is [`Action::Drop`](crate::Action::Drop), the server closes the connection without an answer.
 ///
 /// If a client leaves while the store decides, its request may be charged: a script that was sent to Redis cannot be stopped. The holds of
 /// the request end without a charge. If a client leaves after a request with holds was forwarded, the inner service continues until the

@@ -5,9 +5,8 @@
 //!                                              └─ admitted: its turn ─ inner service ─ headers ─ response
 //! ```
 //!
-//! A service in front of the layer puts a [`RequestContext`] into the extensions of each request. The layer puts [`Answered`] into the
-//! extensions of each answer, for logs and metrics. A refusal is a response, never an error. This crate uses neither YAML nor hyper nor
-//! fred.
+//! A service in front of the layer puts a [`RequestContext`] into the extensions of each request. The layer adds [`Answered`] to each
+//! answer, for logs and metrics. A refusal is a response, never an error. This crate uses neither YAML nor hyper nor fred.
 
 // Futures that call Redis have deeply nested types, close to the compiler's default limit.
 #![recursion_limit = "256"]

@@ -69,8 +69,8 @@ pub(crate) fn forward(
 /// The future of the answer.
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// A request that the gateway forwards, and the data for its answer.
-struct Exchange {
+/// A request for the upstream, and the data that its answer needs.
+struct Outgoing {
     request: Request<RequestBody>,
     method: Method,
     /// The client's address, for an upstream with `max_connections`.
@@ -104,7 +104,7 @@ impl Forwarding {
         if let Some(upgrade) = &upgrade {
             upgrade.write(request.headers_mut());
         }
-        let mut exchange = Exchange {
+        let mut outgoing = Outgoing {
             method: request.method().clone(),
             request,
             address,
@@ -114,7 +114,7 @@ impl Forwarding {
             transmission,
             attempts: Attempts::default(),
         };
-        Box::pin(async move { Ok(self.complete(&mut exchange).await) })
+        Box::pin(async move { Ok(self.complete(&mut outgoing).await) })
     }
 
     /// Returns the answer if the gateway itself answers the request.
@@ -143,16 +143,16 @@ impl Forwarding {
     }
 
     /// Sends the request, and returns the answer with the record of the exchange.
-    async fn complete(&self, exchange: &mut Exchange) -> Response<Body> {
+    async fn complete(&self, outgoing: &mut Outgoing) -> Response<Body> {
         let started = Instant::now();
-        let answer = self.exchange(exchange).await;
+        let answer = self.exchange(outgoing).await;
         let answered = answer.is_ok();
-        let body = exchange.body_state.take();
+        let body = outgoing.body_state.take();
         let forwarded = Forwarded {
             took: started.elapsed(),
             answered,
             too_slow: !answered && body.as_deref().is_some_and(BodyState::is_cut),
-            attempts: std::mem::take(&mut exchange.attempts),
+            attempts: std::mem::take(&mut outgoing.attempts),
             body,
         };
         let mut response = match answer {
@@ -160,7 +160,7 @@ impl Forwarding {
             Err(problem) => {
                 // The upstream may have processed the request, even if the client caused the failure. So the limits charge the units that
                 // the request reserved.
-                let transmission = exchange.transmission.iter();
+                let transmission = outgoing.transmission.iter();
                 transmission.for_each(Transmission::unanswered);
                 problem.respond()
             }
@@ -170,15 +170,15 @@ impl Forwarding {
     }
 
     /// Sends the request, and adapts the answer for the client.
-    async fn exchange(&self, exchange: &mut Exchange) -> Result<Response<Body>, Problem> {
-        let Exchange {
+    async fn exchange(&self, outgoing: &mut Outgoing) -> Result<Response<Body>, Problem> {
+        let Outgoing {
             request,
             method,
             body_state,
             preference,
             upgrade,
             ..
-        } = exchange;
+        } = outgoing;
         let body_state = body_state.as_ref();
         let options = SendOptions {
             // An HTTP/2 connection is shared by requests, so it cannot become a tunnel.
@@ -189,14 +189,14 @@ impl Forwarding {
             timeouts: self.settings.timeouts.upstream,
             retries: self.retries.as_ref(),
             body_state: body_state.map(|body_state| &**body_state),
-            transmission: exchange.transmission.as_ref(),
+            transmission: outgoing.transmission.as_ref(),
             own_host: self.settings.edits.upstream_host == UpstreamHost::Upstream,
             affinity: preference.affinity,
-            address: exchange.address,
+            address: outgoing.address,
         };
         let sent = self
             .upstream
-            .send(request, &options, &mut exchange.attempts);
+            .send(request, &options, &mut outgoing.attempts);
         let mut answer = sent
             .await
             .map_err(|error| explain(&error, options.body_state))?;

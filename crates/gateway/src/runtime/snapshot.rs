@@ -194,3 +194,29 @@ impl Service for Snapshot {
         self.stack.refuse_head(head, &connection, guard).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each connection and each HTTP/2 stream has room for this future, and hyper moves the answer several times.
+    #[test]
+    fn the_future_and_the_answer_of_a_request_are_small() {
+        fn size_of_output<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+            size_of::<F>()
+        }
+        type Arguments = (
+            Arc<Snapshot>,
+            Request<ClientBody>,
+            ConnectionInfo,
+            RequestGuard,
+        );
+        let call = |(snapshot, request, connection, guard): Arguments| {
+            snapshot.call(request, connection, guard)
+        };
+        let future = size_of_output(call);
+        assert!(future <= 1_024, "{future} bytes");
+        let answer = size_of::<Response<Ended>>();
+        assert!(answer <= 256, "{answer} bytes");
+    }
+}

@@ -1,4 +1,5 @@
-//! The steps between the answer of a route and the client: metrics, the log's data, headers, the body that ends the request.
+//! The last steps of a request, after its limits or its upstream have answered: metrics, the data of the log, headers, and the body that
+//! ends the request.
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Response, StatusCode};
@@ -11,11 +12,11 @@ use crate::forward::identify;
 use crate::request::grpc;
 use crate::request::record::{AnsweredBy, Ended, RequestEnd};
 
-/// The data of a request that its last steps need.
+/// The last steps of a request, with the data that they need.
 #[derive(Debug)]
-pub(super) struct Rest<'s> {
+pub(super) struct LastSteps<'s> {
     pub(super) stack: &'s Stack,
-    /// The route that serves the request; `None` if the request is shed or refused.
+    /// The route that serves the request; `None` if no route matches, or if the request is shed or malformed.
     pub(super) route: Option<&'s Route>,
     pub(super) end: Box<RequestEnd>,
     /// The ID for the answer; `None` if answers have no ID.
@@ -34,7 +35,7 @@ pub(super) struct Rest<'s> {
     pub(super) is_ask: bool,
 }
 
-impl Rest<'_> {
+impl LastSteps<'_> {
     /// Completes the answer.
     pub(super) fn finish(self, mut response: Response<Body>) -> Result<Response<Ended>, Dropped> {
         let Self {

@@ -28,10 +28,10 @@ pub(super) fn serve(
     limited(route, request, info)
 }
 
-/// Limits: before the upstream, because a refused request must not cost the upstream anything. The limits name the client, call the store,
-/// and let the request wait for its turn. They answer a refused request, for example with 429. When the upstream has answered an admitted
-/// request, the limits end the request's holds, and add their headers to the answer. `poll_ready` is not called on either service, because
-/// both are always ready: a request waits in its own future.
+/// Serves a request behind its limits. The limits come before the upstream, because a refused request must not cost the upstream anything.
+/// The limits name the client, call the store, and let the request wait for its turn. They answer a refused request, for example with 429.
+/// When the upstream has answered an admitted request, the limits end the request's holds, and add their headers to the answer.
+/// `poll_ready` is not called on either service, because both are always ready: a request waits in its own future.
 fn limited(route: &Route, request: Request<ClientBody>, info: RequestInfo) -> Answering<'_> {
     match &route.source {
         // Forward: streams the request to the upstream, and the answer back.

@@ -27,7 +27,7 @@ pub(crate) struct Refusal {
 /// Problem details.
 #[derive(Debug)]
 struct Problem<'a> {
-    kind: &'a str,
+    kind: &'static str,
     status: StatusCode,
     detail: &'a str,
     error: &'static str,

@@ -242,8 +242,8 @@ impl Lease {
         }
     }
 
-    /// Sends a request, and waits for the head of its answer. Takes the request, and leaves an empty one in its place: a parameter of this
-    /// type would be copied into the future, and from there into the future of hyper.
+    /// Sends a request, and waits for the head of its answer. The first poll takes the request, and leaves an empty one in its place: a
+    /// parameter of this type would be copied into the future, and from there into the future of hyper.
     pub(crate) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
