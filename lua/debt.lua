@@ -45,7 +45,7 @@ function debt.check(key, now, cost, quota)
   if old_owed then
     owed = weighed(old_owed, old_weight, weight, most_owed(full_debt, pay))
     if old_at > now + full then
-      -- The clock stepped back by more than a period: the stamp is moved to now, and the debt is kept.
+      -- The stamp is more than `full` ahead, because the clock stepped back. The stamp moves to now, and the debt is kept.
       old_at = now
       record(key, time_to_pay(owed, now, now, pay), old_owed, now, old_weight)
     end

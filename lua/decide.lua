@@ -10,8 +10,8 @@ local now = time[1] * 1000000 + time[2]
 local reply, length = {}, 0
 
 -- The parsed arguments of limits, by the index in ARGV at which they begin: decisions of one call share most of them, and a lookup is
--- cheaper than parsing. `observed`: the limit never refuses. `span`: the us of a block, 0 without a block, below 0 if refused requests
--- prolong it. `lease`: the us of a hold, 0 without holds. `behind`: the index in ARGV behind these arguments.
+-- cheaper than parsing. `observed`: the limit never refuses. `span`: the time of a block in us, 0 without a block, below 0 if refused
+-- requests prolong it. `lease`: the time of a hold in us, 0 without holds. `behind`: the index in ARGV behind these arguments.
 local terms = {}
 
 local function terms_at(word)

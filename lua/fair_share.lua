@@ -24,12 +24,12 @@ local function remaining_with(left, start, current, previous, now, quota)
   return math.min(math.ceil((free - previous * rest) / STEPS), capacity)
 end
 
--- Returns the us until half of the shared bucket is left. Then every cost fits.
+-- Returns the time until half of the shared bucket is left, in us. Then every cost fits.
 local function until_half(left, quota)
   return math.ceil(math.max(0, half(quota) - left) / (quota[2] / quota[4]))
 end
 
--- Returns the us until a refused cost fits, if no other request comes: the shared bucket refills meanwhile.
+-- Returns the time until a refused cost fits, in us, if no other request comes: the shared bucket refills meanwhile.
 local function wait(left, start, current, previous, cost, now, quota)
   local window = quota[4]
   local rate = quota[2] / window

@@ -3,8 +3,8 @@
 -- as a negative number. So "held" is first, and the first two members give the sum and the first lapse. A hold's member never changes, so a
 -- repeated renewal finds the member, and a repeated end finds none. Each decision has a new ID, so no hold is taken twice.
 -- `own`: the parsed arguments of a limit.
--- `own.lease`: the us after which a hold lapses. If it is below 0, the request is charged at once and takes no hold, but units that other
--- requests hold count as used.
+-- `own.lease`: the time after which a hold lapses, in us. If it is below 0, the request is charged at once and takes no hold, but units
+-- that other requests hold count as used.
 -- `algorithm.frees`: the end or lapse of a hold charges no unit.
 -- `algorithm.is_queue`: admitted requests wait for their turn.
 

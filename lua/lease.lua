@@ -56,7 +56,7 @@ if own and own.session ~= session then own = nil end
 if own and call <= own.call then return { now, -1 } end
 
 -- `lent`: the units lent to other gateways. `holders`: the number of these gateways, plus 1 for the caller.
--- `matters`: the us until the hash may expire.
+-- `matters`: the time until the hash may expire, in us.
 local lent, holders, matters = 0, 1, 0
 local function matter(slice)
   matters = math.max(matters, slice.lapse - now)

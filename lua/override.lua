@@ -5,10 +5,11 @@
 --   the time at which the override ends, in us (0: never)
 --   the entry that was in force before, or an empty text
 -- KEYS: the hash of entries by name, the set of names by version. ARGV: the deadline, the highest version that the caller has seen, the
--- number of overrides that may be added according to the entries that the caller has seen, the largest number of entries, the us for which
--- an ended entry is kept, the ms for which the keys are kept. Four arguments follow for each entry: its name, the version that must be in
--- force (0: none; *: any), its end in us (with a + in front: from now; 0: never), its content. A content that is empty or begins with -
--- clears the override. To restore an entry, the four arguments are its name, the literal `=`, the stored entry and an empty text.
+-- number of overrides that may be added according to the entries that the caller has seen, the largest number of entries, the time in us
+-- for which an ended entry is kept, the time in ms for which the keys are kept. Four arguments follow for each entry: its name, the version
+-- that must be in force (0: none; *: any), its end in us (with a + in front: from now; 0: never), its content. A content that is empty or
+-- begins with - clears the override. To restore an entry, the four arguments are its name, the literal `=`, the stored entry and an empty
+-- text.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -51,8 +51,8 @@ fn players() -> [Player; 5] {
             manner: "greedy",
             ..polite("198.51.100.66", Method::GET, "/api/trips/history", 80)
         },
-        // The gateway limits this path to 30 requests a minute. The client stays the same for each new key, because the gateway lists none
-        // of the keys.
+        // The gateway limits this path to 30 requests a minute. The gateway lists none of the guessed keys, so it counts all these
+        // requests for one client.
         Player {
             manner: "guesses keys",
             guesses: true,

@@ -28,7 +28,7 @@ pub struct Parser {
     named: usize,
 }
 
-/// The most lists of fields of one log. If the fields of a log change more often, it counts as a log without fields.
+/// The most different lists of fields of one log. After a further list, the lines that follow count as lines without fields.
 const MAX_VERSIONS: usize = 256;
 
 #[derive(Debug)]

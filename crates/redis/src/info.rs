@@ -62,7 +62,7 @@ impl RedisInfo {
             let value = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
             value?.parse().ok()
         };
-        // A gateway sends a script that Redis lacks with EVAL.
+        // If Redis does not have a script, the gateway sends it with EVAL, so the counts of both commands are added.
         let of_scripts = |name: &str| {
             let counts = ["cmdstat_evalsha", "cmdstat_eval"].map(|it| of_command(it, name));
             let known = counts.iter().flatten();

@@ -163,7 +163,7 @@ fn lacks_routes(tried: &Tried<'_>) -> bool {
         && routes.any(|route| route.policy.rules.len() > route.policy.always)
 }
 
-/// Returns the only client address, if there are at least `MANY` requests and a limit counts per client.
+/// Returns the address of all requests if they have only one. `None` for fewer than `MANY` requests, or if no limit counts per client.
 fn sole_address(tried: &Tried<'_>, limits: &[LimitReport]) -> Option<SoleAddress> {
     let Clients::One(Client::Ip(address)) = tried.candidate.clients else {
         return None;

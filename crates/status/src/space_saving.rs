@@ -23,7 +23,7 @@ pub(crate) const SPARE: usize = 512;
 /// The most names in memory. A removal leaves at most [`COUNTERS`] counters with names, and so makes room for at least `COUNTERS / 8` new
 /// names.
 pub(crate) const NAMES: usize = COUNTERS + COUNTERS / 8;
-/// The value of a counter without a name.
+/// The value of `Counter::name` if the counter has no name.
 const NO_NAME: u16 = u16::MAX;
 /// Keys after the first `COUNTERS` keys get their names at this count.
 const MET: u64 = 3;

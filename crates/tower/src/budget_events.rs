@@ -20,7 +20,7 @@ use crate::{Notify, Per};
 
 /// The most events that wait for the task that delivers them.
 const MAX_WAITING: usize = 10_000;
-/// The most thresholds of budgets that are remembered.
+/// The largest number of reached thresholds that are remembered at once.
 const MAX_REACHED: usize = 200_000;
 /// The shortest time between two equal events of a budget without windows.
 const LEAST_PERIOD: Micros = 60_000_000;

@@ -1,4 +1,4 @@
-//! The budgets of the client that sends a request, for the client itself.
+//! Shows a client its own budgets. The client asks for them by a request to a route with `serve: budgets`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

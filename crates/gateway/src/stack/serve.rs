@@ -62,7 +62,7 @@ impl Route {
     ) {
         let status = response.status();
         let headers = response.headers_mut();
-        // Edits: after the limits, because the limits read the upstream's own headers.
+        // The edits are applied after the limits, because the limits read the upstream's own headers.
         if answered.forwarded.is_answered()
             && status != StatusCode::SWITCHING_PROTOCOLS
             && let AnswerSource::Upstream(forwarding) = &self.source
@@ -70,7 +70,7 @@ impl Route {
             let edits = &forwarding.settings.edits;
             edits.response_headers.apply(headers);
         }
-        // CORS: after the limits, because a page must be able to read a refusal as well.
+        // The CORS headers are written after the limits, because a page must be able to read a refusal as well.
         if let Some(cors) = &self.cors {
             let is_preflight = matches!(answered.forwarded, ForwardOutcome::Preflight);
             cors.tell(origin, is_preflight, headers);

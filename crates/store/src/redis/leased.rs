@@ -82,7 +82,7 @@ impl Leased {
         answer(wait, || self.take(charge, checks, wait)).await
     }
 
-    /// Returns the verdict on a charge by its slice or last refusal, if either decides. Spends no unit.
+    /// Returns the verdict on a charge if the key's slice, or Redis's last answer for the key, is enough to decide. Spends no unit.
     pub(super) fn look(&self, charge: &Charge<'_>) -> Option<Verdict> {
         let mut entry = self.current(charge)?;
         let quota = charge.limit.quota();

@@ -30,7 +30,7 @@ pub(crate) struct Settlement {
     pub(crate) used: u64,
     /// The time from which the settlement no longer matters.
     until: Instant,
-    /// The number of the settlement among all kept settlements; 0 before it is kept.
+    /// A serial number, which the settlement gets when it is first kept; 0 before that.
     number: u64,
 }
 

@@ -91,7 +91,7 @@ impl Lines {
         let mut state = self.0.state.lock();
         state.closing = true;
         self.0.work.notify_one();
-        // Wakes an access log's thread that waits for room, so that this thread drops its lines.
+        // If an access log's thread waits for room, wakes it. The woken thread sees `closing`, and drops the lines that found no room.
         self.0.room.notify_all();
         while !state.ended && !self.0.room.wait_until(&mut state, deadline).timed_out() {}
     }

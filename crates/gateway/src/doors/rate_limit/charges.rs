@@ -17,7 +17,8 @@ const REMOTE_ADDRESS: &str = "remote_address";
 
 /// The charges of a call.
 pub(super) struct Charges<'d> {
-    /// The limits of each descriptor. `None` if none is configured for the descriptor, or if another descriptor replaces it.
+    /// The limits of each descriptor. `None` if the descriptor has no configured limits, or if the limits of another
+    /// descriptor replace them.
     pub(super) targets: Vec<Option<&'d Target>>,
     /// The charges of descriptors that have a cost.
     pub(super) charged: Vec<DescriptorCharge>,
