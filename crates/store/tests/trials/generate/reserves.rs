@@ -100,7 +100,7 @@ fn limits(dice: &mut Dice) -> Vec<LimitCase> {
             true => 600 * HOUR,
             false => dice.between(200, 800) * MS,
         };
-        let units = dice.pick(&[50, 400, 10_000, 1_000_000]);
+        let units = dice.pick(&[50, 100, 200, 400]);
         let mut budget = limit(dice, kind, Mode::Exact, window, units);
         for plan in &mut budget.plans {
             plan.limit = units;
