@@ -14,7 +14,7 @@ use tidegate_identity::{Access, Client, ClientPlan, LimitLists};
 /// A part of a request that a limit is counted per. A request without the part counts under the caller's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Per {
-    /// The client, as the first source that finds credentials or an address names the client.
+    /// The client, named by the first client source that matches the request.
     Client,
     /// The caller's address.
     Ip,
