@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::format::{Fields, Format};
 use super::timestamp::Clock;
@@ -82,6 +82,9 @@ struct State {
     has_lines: bool,
     /// Whether a buffer has at least [`LONG`] bytes.
     is_urgent: bool,
+    /// Whether the collecting thread sleeps until a line comes. While lines come, the thread looks for lines by the clock, because
+    /// waking it for the first line of each buffer costs the request more than the line.
+    sleeps: bool,
     /// Whether to open the log's file again.
     reopens: bool,
     closing: bool,
@@ -122,7 +125,7 @@ impl Buffers {
         let is_urgent = before < LONG && after >= LONG;
         if before == 0 || is_urgent {
             let mut state = self.state.lock();
-            let wakes = !state.has_lines || is_urgent && !state.is_urgent;
+            let wakes = state.sleeps || is_urgent && !state.is_urgent;
             state.has_lines = true;
             state.is_urgent |= is_urgent;
             drop(state);
@@ -164,16 +167,26 @@ impl Buffers {
             }
             let lost = self.lost();
             drop(buffers);
-            merge(&collected, &mut merged);
-            collected.iter_mut().for_each(Lines::clear);
             if lost > reported {
+                merge(&collected, &mut merged);
                 clock.read();
                 self.format.lost(&mut merged, &mut clock, lost - reported);
                 reported = lost;
             }
-            if !merged.is_empty() || reopens {
-                take(&merged, reopens);
+            let mut others = collected.iter().filter(|lines| !lines.marks.is_empty());
+            let lines = match (others.next(), others.next()) {
+                // Lines of one buffer are in order, so they are not copied.
+                (Some(only), None) if merged.is_empty() => &only.text,
+                _ if merged.is_empty() => {
+                    merge(&collected, &mut merged);
+                    &merged
+                }
+                _ => &merged,
+            };
+            if !lines.is_empty() || reopens {
+                take(lines, reopens);
             }
+            collected.iter_mut().for_each(Lines::clear);
             merged.clear();
             merged.shrink_to(KEPT);
             if ends {
@@ -195,18 +208,28 @@ impl Buffers {
     /// closed, so that these lines are the last.
     fn wait(&self) -> (bool, bool) {
         let mut state = self.state.lock();
-        while !state.has_lines && !state.closing && !state.reopens {
-            self.work.wait(&mut state);
-        }
-        let due = Instant::now() + COLLECT_EVERY;
-        while !state.is_urgent && !state.closing && !state.reopens {
-            if self.work.wait_until(&mut state, due).timed_out() {
-                break;
+        self.wait_for_more(&mut state);
+        if !state.has_lines && !state.closing && !state.reopens {
+            state.sleeps = true;
+            while !state.has_lines && !state.closing && !state.reopens {
+                self.work.wait(&mut state);
             }
+            state.sleeps = false;
+            self.wait_for_more(&mut state);
         }
         // The flags are cleared before the buffers are read, because each line that is added later must set them again.
         (state.has_lines, state.is_urgent) = (false, false);
         (std::mem::take(&mut state.reopens), state.closing)
+    }
+
+    /// Waits for [`COLLECT_EVERY`], or until there is something urgent.
+    fn wait_for_more(&self, state: &mut MutexGuard<'_, State>) {
+        let due = Instant::now() + COLLECT_EVERY;
+        while !state.is_urgent && !state.closing && !state.reopens {
+            if self.work.wait_until(state, due).timed_out() {
+                break;
+            }
+        }
     }
 
     /// Makes the collecting thread write the buffered lines and end. Waits until it has ended, at most for `timeout`.

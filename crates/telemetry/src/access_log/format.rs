@@ -41,9 +41,39 @@ enum Piece {
     /// Literal text.
     Text(Box<[u8]>),
     /// A field's name and value, if there is a value.
-    Named(Box<[u8]>, AccessField),
+    Named(Name, AccessField),
     /// A field's value, or `-`.
     Bare(AccessField, Style),
+}
+
+/// The text before the value of a named field. The array has a fixed length, because a copy of a fixed length takes fewer instructions.
+#[derive(Debug)]
+struct Name {
+    bytes: [u8; Self::MAX],
+    length: usize,
+}
+
+impl Name {
+    /// The most bytes of a field's name with its punctuation.
+    const MAX: usize = 24;
+
+    /// Returns the text, or `None` if it is longer than [`Name::MAX`].
+    fn new(text: &str) -> Option<Self> {
+        let mut bytes = [0; Self::MAX];
+        bytes
+            .get_mut(..text.len())?
+            .copy_from_slice(text.as_bytes());
+        Some(Self {
+            bytes,
+            length: text.len(),
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let end = out.len() + self.length;
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
+    }
 }
 
 /// The values of the fields of a line.
@@ -134,7 +164,7 @@ impl Format {
                 Piece::Text(text) => out.extend_from_slice(text),
                 Piece::Named(name, field) => {
                     if let Some(value) = fields.value(*field) {
-                        out.extend_from_slice(name);
+                        name.write(out);
                         value.write(out, style, clock);
                     }
                 }
@@ -157,9 +187,10 @@ impl Piece {
 }
 
 fn named(fields: &[AccessField], before: &str, after: &str) -> Vec<Piece> {
-    let pieces = fields.iter().map(|field| {
-        let name = format!("{before}{}{after}", field.name()).into_bytes();
-        Piece::Named(name.into(), *field)
+    let pieces = fields.iter().filter_map(|field| {
+        // A test checks that the name of each field is short enough.
+        let name = Name::new(&format!("{before}{}{after}", field.name()))?;
+        Some(Piece::Named(name, *field))
     });
     pieces.collect()
 }

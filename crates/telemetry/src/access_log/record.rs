@@ -208,6 +208,8 @@ impl Record {
 }
 
 impl Fields for Record {
+    // Inlined into the loop over a line's fields, so that the loop does not begin and end a function for each field.
+    #[inline(always)]
     fn value(&self, field: AccessField) -> Option<Value<'_>> {
         let decided = self.decided.as_deref();
         let decision = decided.and_then(|decided| decided.decision.as_ref());

@@ -89,3 +89,14 @@ fn a_template_says_how_many_lines_were_lost_whatever_its_fields_are() {
     let [line, lost] = lines(&template(AccessField::Client));
     assert_eq!((&*line, &*lost), ("a -\n", "a - 12 lines lost\n"));
 }
+
+#[test]
+fn the_name_of_each_field_has_room() {
+    let all = AccessField::ALL;
+    for format in [
+        AccessFormat::Text(all.into()),
+        AccessFormat::Json(all.into()),
+    ] {
+        assert_eq!(Format::new(&format).pieces.len(), all.len());
+    }
+}
