@@ -288,8 +288,23 @@ enum Kind {
     Refuse(PathError),
 }
 
+/// The kind of each byte.
+static KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Plain; 256];
+    let mut byte = 0;
+    while byte < kinds.len() {
+        kinds[byte] = Kind::by_rules(byte as u8);
+        byte += 1;
+    }
+    kinds
+};
+
 impl Kind {
-    const fn of(byte: u8) -> Self {
+    fn of(byte: u8) -> Self {
+        KINDS[usize::from(byte)]
+    }
+
+    const fn by_rules(byte: u8) -> Self {
         match byte {
             _ if is_unreserved(byte) => Self::Plain,
             b'!' | b'$' | b'&'..=b',' | b':' | b';' | b'=' | b'@' => Self::Plain,

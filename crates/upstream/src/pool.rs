@@ -145,7 +145,7 @@ impl Upstream {
                 timeout = timeout.min(per_attempt);
             }
             let attempt = self
-                .attempt(&server, place, request, options, timeout)
+                .attempt(&server, place, request, options, (begun, timeout))
                 .await;
             attempts.add(Attempt {
                 server: server.address,
@@ -199,18 +199,17 @@ impl Upstream {
         Ok((server, place))
     }
 
-    /// Sends a request to one server.
+    /// Sends a request to one server. The attempt began at `begun`, and may take `timeout`.
     async fn attempt(
         &self,
         server: &Arc<Server>,
         place: ConnectionPermit,
         request: &mut Request<RequestBody>,
         options: &SendOptions<'_>,
-        timeout: Duration,
+        (begun, timeout): (Instant, Duration),
     ) -> Result<Answer, FailedAttempt> {
         let before = self.background.served(server);
         let connect = options.timeouts.connect.min(timeout);
-        let begun = Instant::now();
         let is_idempotent = is_idempotent(request.method());
         let mut left = timeout;
         let mut again = AGAIN;

@@ -87,7 +87,7 @@ pub(crate) fn write(
 }
 
 /// The numbers below [`FEW`] as text, each with three digits.
-static FEW_DIGITS: [u8; 3 * FEW] = {
+const FEW_DIGITS: [u8; 3 * FEW] = {
     let mut digits = [b'0'; 3 * FEW];
     let mut number = 0;
     while number < FEW {
@@ -97,6 +97,23 @@ static FEW_DIGITS: [u8; 3 * FEW] = {
         number += 1;
     }
     digits
+};
+
+/// The numbers below [`FEW`] as text.
+static FEW_TEXTS: [&str; FEW] = {
+    let all: &'static [u8] = &FEW_DIGITS;
+    let mut texts = [""; FEW];
+    let mut number = 0;
+    while number < FEW {
+        let zeros = (number < 10) as usize + (number < 100) as usize;
+        let (_, from) = all.split_at(3 * number + zeros);
+        let (digits, _) = from.split_at(3 - zeros);
+        if let Ok(text) = std::str::from_utf8(digits) {
+            texts[number] = text;
+        }
+        number += 1;
+    }
+    texts
 };
 
 /// The numbers below this number need no allocation.
@@ -114,10 +131,7 @@ pub(crate) fn digits(number: u64) -> HeaderValue {
 
 /// Returns the text of a small number.
 fn few_digits(number: u64) -> Option<&'static str> {
-    let number = usize::try_from(number).ok().filter(|it| *it < FEW)?;
-    let zeros = usize::from(number < 10) + usize::from(number < 100);
-    let digits = FEW_DIGITS.get(3 * number + zeros..3 * number + 3)?;
-    std::str::from_utf8(digits).ok()
+    FEW_TEXTS.get(usize::try_from(number).ok()?).copied()
 }
 
 fn number(value: &HeaderValue) -> Option<u64> {

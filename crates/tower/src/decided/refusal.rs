@@ -29,14 +29,15 @@ pub(crate) struct Refusal {
 struct Problem<'a> {
     kind: &'static str,
     status: StatusCode,
-    detail: &'a str,
+    /// The parts of the detail.
+    detail: &'a [&'a str],
     error: &'static str,
     retry_after: Option<u64>,
     violated_policies: &'a [&'a str],
 }
 
 pub(crate) fn problem(status: StatusCode, error: &'static str, detail: &str) -> Refusal {
-    respond(&Problem::of(status, error, detail))
+    respond(&Problem::of(status, error, &[detail]))
 }
 
 /// Returns the answer to a request over a limit: 429, or the status and the body that `reject` defines.
@@ -57,7 +58,6 @@ pub(crate) fn too_many<'a>(
                 seconds_text,
                 " s.",
             ];
-            let detail = detail.concat();
             let problem = Problem {
                 kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
                 retry_after: Some(seconds),
@@ -82,7 +82,7 @@ pub(crate) fn too_costly(limit: &Limit, cost: u64) -> Refusal {
     );
     respond(&Problem {
         violated_policies: &[name],
-        ..Problem::of(StatusCode::BAD_REQUEST, "cost_exceeds_limit", &detail)
+        ..Problem::of(StatusCode::BAD_REQUEST, "cost_exceeds_limit", &[&detail])
     })
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn no_store() -> Refusal {
         "The store of the rate limits does not answer. The request itself is not at fault.";
     let mut refusal = respond(&Problem {
         kind: "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
-        ..Problem::of(status, "limits_unavailable", detail)
+        ..Problem::of(status, "limits_unavailable", &[detail])
     });
     let headers = refusal.response.headers_mut();
     headers.insert(RETRY_AFTER, digits(1));
@@ -148,7 +148,7 @@ pub(crate) fn no_store() -> Refusal {
 
 impl<'a> Problem<'a> {
     /// Makes problem details with the generic type `about:blank`.
-    fn of(status: StatusCode, error: &'static str, detail: &'a str) -> Self {
+    fn of(status: StatusCode, error: &'static str, detail: &'a [&'a str]) -> Self {
         Self {
             kind: "about:blank",
             status,
@@ -170,26 +170,21 @@ impl<'a> Problem<'a> {
             [r#"{"type":""#, self.kind, r#"","title":""#, title],
         );
         let status = number.format(self.status.as_u16());
-        put(&mut json, [r#"","status":"#, status, r#","detail":"#]);
-        put_text(&mut json, self.detail);
-        put(&mut json, [r#","error":""#, self.error, r#"""#]);
+        put(&mut json, [r#"","status":"#, status, r#","detail":""#]);
+        for part in self.detail {
+            put_text(&mut json, part);
+        }
+        put(&mut json, [r#"","error":""#, self.error, r#"""#]);
         if let Some(seconds) = self.retry_after {
             put(&mut json, [r#","retry_after":"#, number.format(seconds)]);
         }
-        let mut before = r#","violated-policies":["#;
+        let (mut before, mut end) = (r#","violated-policies":[""#, "}");
         for name in self.violated_policies {
             put(&mut json, [before]);
             put_text(&mut json, name);
-            before = ",";
+            (before, end) = (r#"",""#, r#""]}"#);
         }
-        put(
-            &mut json,
-            [if self.violated_policies.is_empty() {
-                "}"
-            } else {
-                "]}"
-            }],
-        );
+        put(&mut json, [end]);
         json
     }
 }
@@ -201,13 +196,13 @@ fn put<const N: usize>(json: &mut Vec<u8>, texts: [&str; N]) {
     }
 }
 
-/// Adds a text to JSON as a string.
+/// Adds a text to a string of JSON.
 fn put_text(json: &mut Vec<u8>, text: &str) {
     if is_plain(text) {
-        return put(json, ["\"", text, "\""]);
+        return put(json, [text]);
     }
-    // Writing text to memory cannot fail.
-    let _ = serde_json::to_writer(json, text);
+    let quoted = serde_json::Value::from(text).to_string();
+    put(json, [&quoted[1..quoted.len() - 1]]);
 }
 
 /// Returns whether a text needs no escapes in JSON. Does not stop at the first special byte: without an early end, the CPU checks several
