@@ -1,10 +1,12 @@
 """The aims of the comparison: a sentence for each aim, true or false. An aim that was not measured has no sentence."""
 
 from comparison.gateways import REFUSES
+from comparison.load import OTHER
+from comparison.rows import GROUPS
 from kit.verdict import Verdict
 
 KILOBYTE = 1024
-LOG = 2.5  # us: the most that an access log in a file may add
+LOG = 2  # us: the most that an access log in a file may add
 SCRIPTS = 2 * REFUSES.rate  # a second: of one client's flood Redis is asked for what it lets through, and hardly more
 
 
@@ -60,4 +62,8 @@ def verdict(results):
         said = f"{results.connections_idle:,} idle connections: {each / KILOBYTE:.1f} KB each; wanted: 10 or less"
         found.say(each <= 10 * KILOBYTE, said)
     compare("two threads", "memory admitted", 1.1, "two threads, beside one")
+    for group in OTHER:
+        traffic = GROUPS[group].partition(":")[0]
+        compare(f"memory {group}", f"nginx {group}", 1.25, f"{traffic}, beside nginx")
+        compare(f"memory {group}", f"haproxy {group}", 1, f"{traffic}, beside HAProxy")
     return found

@@ -46,7 +46,7 @@ def wrong(**changed):
 class Verdicts(unittest.TestCase):
     def test_all_is_well(self):
         self.assertEqual(wrong(), [])
-        self.assertEqual(len(done.verdict(found()).findings), 12)
+        self.assertEqual(len(done.verdict(found()).findings), 12 + 2 * len(OTHER))
 
     def test_what_is_too_dear_is_found(self):
         for change, words in [
@@ -60,6 +60,11 @@ class Verdicts(unittest.TestCase):
             ({"two_threads": 14}, "two threads"),
             ({"p99": 151}, "p99"),
             ({"idle": 10_300}, "idle"),
+            ({"nginx_tls_1": 9}, "HTTP/1 over TLS, beside nginx"),
+            ({"haproxy_tls_2": 11}, "HTTP/2 over TLS, beside HAProxy"),
+            ({"haproxy_megabyte": 11}, "1 MB, beside HAProxy"),
+            ({"nginx_megabyte_tls": 9}, "1 MB over TLS, beside nginx"),
+            ({"nginx_handshakes": 9}, "handshakes, beside nginx"),
         ]:
             [sentence] = wrong(**change)
             self.assertIn(words, sentence)
