@@ -243,7 +243,11 @@ async fn token_keys_that_are_known_stay_known() {
 async fn files_of_the_plan_before_are_let_go_of() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let put = |name: &str, key: &str| std::fs::write(file(name), format!("- {}\n", listed(key)));
+    // Renamed into its place: a read between the truncation and the write of a file would be refused.
+    let put = |name: &str, key: &str| {
+        std::fs::write(file("unread"), format!("- {}\n", listed(key)))?;
+        std::fs::rename(file("unread"), file(name))
+    };
     let upstream = Upstream::ok();
     let yaml = |name: &str| {
         let file = file(name);
