@@ -82,8 +82,8 @@ struct State {
     has_lines: bool,
     /// Whether a buffer has at least [`LONG`] bytes.
     is_urgent: bool,
-    /// Whether the collecting thread sleeps until a line comes. While lines come, the thread looks for lines by the clock, because
-    /// waking it for the first line of each buffer costs the request more than the line.
+    /// Whether the collecting thread sleeps until a line comes. While lines come, the thread looks for lines by the clock, because each
+    /// wake-up costs the request more than its line.
     sleeps: bool,
     /// Whether to open the log's file again.
     reopens: bool,
@@ -167,21 +167,19 @@ impl Buffers {
             }
             let lost = self.lost();
             drop(buffers);
-            if lost > reported {
-                merge(&collected, &mut merged);
-                clock.read();
-                self.format.lost(&mut merged, &mut clock, lost - reported);
-                reported = lost;
-            }
-            let mut others = collected.iter().filter(|lines| !lines.marks.is_empty());
-            let lines = match (others.next(), others.next()) {
+            let mut filled = collected.iter().filter(|lines| !lines.marks.is_empty());
+            let lines = match (filled.next(), filled.next()) {
                 // Lines of one buffer are in order, so they are not copied.
-                (Some(only), None) if merged.is_empty() => &only.text,
-                _ if merged.is_empty() => {
+                (Some(only), None) if lost == reported => &only.text,
+                _ => {
                     merge(&collected, &mut merged);
+                    if lost > reported {
+                        clock.read();
+                        self.format.lost(&mut merged, &mut clock, lost - reported);
+                        reported = lost;
+                    }
                     &merged
                 }
-                _ => &merged,
             };
             if !lines.is_empty() || reopens {
                 take(lines, reopens);

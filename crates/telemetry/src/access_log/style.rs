@@ -50,23 +50,21 @@ const AS_IT_IS: [bool; 256] = {
 };
 
 /// Whether none of the bytes needs an escape.
-///
-/// Compares eight bytes at a time, because most texts need no escape, and the compiler makes one instruction of eight comparisons.
 #[inline]
 fn are_as_they_are(style: Style, bytes: &[u8]) -> bool {
-    let is_odd = |byte: &u8| !style.is_as_it_is(*byte);
-    let Some(last) = bytes.last_chunk::<8>() else {
-        return !bytes.iter().any(is_odd);
-    };
-    if style == Style::OneWord {
-        return !bytes.iter().any(is_odd);
+    match bytes.last_chunk() {
+        // The last eight bytes overlap the others if the length is no multiple of eight.
+        Some(last) if style != Style::OneWord => {
+            !bytes.as_chunks().0.iter().any(is_any_odd) && !is_any_odd(last)
+        }
+        _ => bytes.iter().all(|byte| style.is_as_it_is(*byte)),
     }
-    let is_any_odd = |eight: &[u8; 8]| {
-        let is_odd = |byte: u8| !(b' '..=b'~').contains(&byte) | (byte == b'"') | (byte == b'\\');
-        eight.iter().fold(false, |any, byte| any | is_odd(*byte))
-    };
-    // The last eight bytes overlap the others if the length is no multiple of eight.
-    !bytes.as_chunks().0.iter().any(is_any_odd) && !is_any_odd(last)
+}
+
+/// Whether a byte needs an escape in a style other than [`Style::OneWord`]. The compiler makes one instruction of eight comparisons.
+fn is_any_odd(eight: &[u8; 8]) -> bool {
+    let is_odd = |byte: u8| !(b' '..=b'~').contains(&byte) | (byte == b'"') | (byte == b'\\');
+    eight.iter().fold(false, |any, byte| any | is_odd(*byte))
 }
 
 /// Writes bytes with escapes, so that they stay within their field and their line.
